@@ -1,11 +1,59 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"resyncd/destination/backoff"
 )
+
+// Kind names the work for a Source.
+type Kind string
+
+// The kinds of jobs.
+const (
+	KindNotify    Kind = "notify"
+	KindGap       Kind = "gap"
+	KindFramework Kind = "framework" // read documents that a Framework Notification named
+	KindRequest   Kind = "request"
+	KindPull      Kind = "pull"
+	KindConclude  Kind = "conclude" // end runs, retention, trash
+	KindScrub     Kind = "scrub"    // hash mirror files again
+)
+
+// urgency is the order of jobs that are due in the same second.
+var urgency = [...]Kind{
+	KindNotify, KindGap, KindFramework, KindRequest, KindPull, KindConclude, KindScrub,
+}
+
+func (k Kind) rank() int {
+	if i := slices.Index(urgency[:], k); i >= 0 {
+		return i
+	}
+	return len(urgency)
+}
+
+// Slotted reports whether jobs of the Kind share slots over all Sources: those that read whole lists or hash whole
+// mirrors.
+func (k Kind) Slotted() bool { return k == KindPull || k == KindFramework || k == KindScrub }
+
+// Job is one piece of work. Source and Kind are its identity.
+type Job struct {
+	Source int64
+	Kind   Kind
+	// Due is when the Job may run, zero for at once, by the wall clock or the monotonic one, whichever comes first
+	// (F16).
+	Due time.Time
+}
+
+func compare(a, b Job) int {
+	return cmp.Or(
+		cmp.Compare(a.Due.Unix(), b.Due.Unix()),
+		cmp.Compare(a.Kind.rank(), b.Kind.rank()),
+		cmp.Compare(a.Kind, b.Kind),
+	)
+}
 
 // Failed jobs are repeated after backOffBase, doubling up to backOffMost, less up to a quarter.
 const (
@@ -37,8 +85,10 @@ func remaining(t, now time.Time) time.Duration {
 	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
 }
 
+// lane is the work for one Source.
 type lane struct {
 	waiting []entry
+	pulls   *pulls // nil without a Schedule
 	listed  bool
 	running Kind
 	dropped bool // not wanted any more
@@ -59,43 +109,54 @@ const (
 	seatAside
 )
 
-func (l *lane) put(j Job, now time.Time) {
+func (l *lane) put(j Job, now time.Time) { l.add(entry{Job: j, ripe: remaining(j.Due, now) <= 0}) }
+
+// add merges e with the entry of its kind that waits already: the earlier Due counts.
+func (l *lane) add(e entry) *entry {
 	for i := range l.waiting {
-		if e := &l.waiting[i]; e.Kind == j.Kind {
-			if remaining(j.Due, now) <= 0 {
-				e.ripe = true
+		if put := &l.waiting[i]; put.Kind == e.Kind {
+			put.ripe, put.failures = put.ripe || e.ripe, max(put.failures, e.failures)
+			if e.Due.Before(put.Due) {
+				put.Due = e.Due
 			}
-			if j.Due.Before(e.Due) {
-				e.Due = j.Due
+			if e.floor.After(put.floor) {
+				put.floor = e.floor
 			}
-			return
+			return put
 		}
 	}
-	l.waiting = append(l.waiting, entry{Job: j, ripe: remaining(j.Due, now) <= 0})
+	l.waiting = append(l.waiting, e)
+	return &l.waiting[len(l.waiting)-1]
 }
 
-func (l *lane) failed(e entry, now time.Time) time.Time {
+func (l *lane) failed(e entry, now time.Time) (again time.Time) {
 	e.failures++
 	pause := backoff.Jittered(backoff.Doubled(backOffBase, e.failures, backOffMost), 4)
 	e.Due, e.ripe, e.floor = now.Add(pause), false, now.Add(min(pause, backOffBase))
-	return l.back(e)
-}
-
-func (l *lane) back(e entry) time.Time {
-	i := slices.IndexFunc(l.waiting, func(put entry) bool { return put.Kind == e.Kind })
-	if i < 0 {
-		l.waiting = append(l.waiting, e)
-		return e.Due
-	}
-	put := &l.waiting[i]
-	put.failures, put.floor, put.ripe = e.failures, e.floor, e.ripe || put.ripe
-	if e.Due.Before(put.Due) {
-		put.Due = e.Due
-	}
+	put := l.add(e)
 	if put.Due.Before(put.floor) {
 		return put.floor
 	}
 	return put.Due
+}
+
+// pull puts a planned pull that is due, and returns how long the next one is away.
+func (l *lane) pull(source int64, now time.Time, setBack bool) time.Duration {
+	p, at := l.pulls, wall(now)
+	if p == nil {
+		return forever
+	}
+	if setBack {
+		p.setBack(at)
+	}
+	p.catchUp(at)
+	if due, ok := p.take(at); ok {
+		l.put(Job{Source: source, Kind: KindPull, Due: due}, now)
+	}
+	if next := p.next(); !next.IsZero() {
+		return max(0, next.Sub(at))
+	}
+	return forever
 }
 
 func (l *lane) next(now time.Time, slotted bool) (first int, soon time.Duration) {

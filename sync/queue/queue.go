@@ -3,61 +3,384 @@
 package queue
 
 import (
-	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
 	"time"
+
+	"resyncd/destination/safe"
 )
 
-// Kind names the work for a Source.
-type Kind string
-
-// The kinds of jobs, the most urgent first.
 const (
-	KindNotify    Kind = "notify"
-	KindGap       Kind = "gap"
-	KindFramework Kind = "framework" // read documents that a Framework Notification named
-	KindRequest   Kind = "request"
-	KindPull      Kind = "pull"
-	KindConclude  Kind = "conclude" // end runs, retention, trash
-	KindScrub     Kind = "scrub"    // hash mirror files again
+	forever = time.Duration(math.MaxInt64)
+	// glance is the longest sleep: timers stop in suspend, and the wall clock may be set (F16).
+	glance   = 30 * time.Second
+	costMost = time.Minute
 )
 
-func (k Kind) rank() int {
-	switch k {
-	case KindNotify:
-		return 0
-	case KindGap:
-		return 1
-	case KindFramework:
-		return 2
-	case KindRequest:
-		return 3
-	case KindPull:
-		return 4
-	case KindConclude:
-		return 5
-	case KindScrub:
-		return 6
+// LocalOptions configure a Local; the zero value will do.
+type LocalOptions struct {
+	// Slots is how many slotted jobs run at once; 0 means 16.
+	Slots int
+	// Patience is how long a slotted Job keeps its slot, or dead Sources would hold up a healthy one. Then it runs on,
+	// aside; 0 means 2 s.
+	Patience time.Duration
+	// Aside bounds the jobs that run on without a slot; 0 means 64.
+	Aside int
+	// Failed gets each failed Job, its failures in a row and the time of its repetition (zero: none). May be nil.
+	Failed func(j Job, failures int, again time.Time, err error)
+	// Now is the clock, nil for time.Now.
+	Now func() time.Time
+}
+
+// Local says when jobs run, for concurrent use.
+//
+// Identity: one Job waits for a Source and a Kind, with the earlier Due. A Put while it runs makes it run again, to
+// see whatever was recorded before the Put.
+//
+// Order: one job of a Source runs at a time (one writer per Source), by Due, within a second by kind.
+//
+// Fairness: a blocked Source holds up no other. Only slotted kinds share slots, which Sources get in turn.
+//
+// Failure: a failed or panicked Job (F5) is repeated after 1 s, doubling to 5 min, until it succeeds or is dropped. A
+// Put brings the repetition forward, but not to within a second. Work that fails because ctx ended waits for the next
+// Run.
+//
+// Pulls: a Source with a Schedule is pulled when that says so (CONTRIBUTING.md 3.8), each pull deriving from the one
+// before, so that nothing postpones one. Sources keep a small distance from the grid, or all would start together. One
+// pull makes up for all missed ones.
+type Local struct {
+	options LocalOptions
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	lanes   map[int64]*lane
+	touched []int64
+	timer   time.Time
+	seen    time.Time // the wall clock at the last round
+	active  bool
+	slots   int
+	aside   int
+	asking  []*lane
+	holding []*lane
+}
+
+// NewLocal makes an empty Local.
+func NewLocal(o LocalOptions) *Local {
+	if o.Slots <= 0 {
+		o.Slots = 16
 	}
-	return 7
+	if o.Patience <= 0 {
+		o.Patience = 2 * time.Second
+	}
+	if o.Aside <= 0 {
+		o.Aside = 64
+	}
+	if o.Failed == nil {
+		o.Failed = func(Job, int, time.Time, error) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	q := &Local{options: o, wake: make(chan struct{}, 1), lanes: map[int64]*lane{}, slots: o.Slots}
+	q.seen = wall(o.Now())
+	return q
 }
 
-// Slotted reports whether jobs of the Kind share slots over all Sources: those that read whole lists or hash whole
-// mirrors.
-func (k Kind) Slotted() bool { return k == KindPull || k == KindFramework || k == KindScrub }
+func wall(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// Job is one piece of work. Source and Kind are its identity.
-type Job struct {
-	Source int64
-	Kind   Kind
-	// Due is when the Job may run, zero for at once, by the wall clock or the monotonic one, whichever comes first
-	// (F16).
-	Due time.Time
+// Put asks for a Job, even after ctx ended. It fails only for a Job without a Kind.
+func (q *Local) Put(_ context.Context, j Job) error {
+	if j.Kind == "" {
+		return fmt.Errorf("queue a job of source %d: it has no kind", j.Source)
+	}
+	now := q.options.Now()
+	if j.Due.IsZero() {
+		j.Due = now
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lane(j.Source)
+	l.put(j, now)
+	q.touch(j.Source, l)
+	return nil
 }
 
-func compare(a, b Job) int {
-	return cmp.Or(
-		cmp.Compare(a.Due.Unix(), b.Due.Unix()),
-		cmp.Compare(a.Kind.rank(), b.Kind.rank()),
-		cmp.Compare(a.Kind, b.Kind),
-	)
+func (q *Local) lane(source int64) *lane {
+	l := q.lanes[source]
+	if l == nil {
+		l = &lane{}
+		q.lanes[source] = l
+	}
+	return l
+}
+
+// Plan gives a Source its Schedule. last is its last whole pull, zero for never, which pulls at once; it counts for a
+// new Source only.
+func (q *Local) Plan(source int64, name string, s Schedule, last time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, l := wall(q.options.Now()), q.lane(source)
+	if l.pulls == nil {
+		l.pulls = newPulls(now, last)
+	}
+	l.pulls.schedule, l.pulls.part = s, partOf(name)
+	l.pulls.plan(now)
+	q.touch(source, l)
+}
+
+// Shorten has a Source pulled also every so often, a second at least, while its hub is suspect; 0 ends that.
+func (q *Local) Shorten(source int64, every time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lanes[source]
+	if l == nil || l.pulls == nil {
+		return
+	}
+	if l.pulls.every = 0; every > 0 {
+		l.pulls.every = max(every, time.Second)
+	}
+	q.touch(source, l)
+}
+
+// Next is the next planned pull of a Source, zero for none.
+func (q *Local) Next(source int64) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lanes[source]; l != nil && l.pulls != nil {
+		return l.pulls.next()
+	}
+	return time.Time{}
+}
+
+// Drop forgets the Schedule and the waiting jobs of a Source; a running one is not repeated unless Put again. Drop does
+// not wait, so work may drop its own Source.
+func (q *Local) Drop(_ context.Context, source int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lanes[source]
+	if l == nil {
+		return nil
+	}
+	l.waiting, l.pulls = nil, nil
+	if !l.running.Slotted() {
+		q.leave(l)
+	}
+	if l.running != "" {
+		l.dropped = true
+		return nil
+	}
+	delete(q.lanes, source)
+	return nil
+}
+
+// Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; work must heed
+// ctx. Run returns nil then. A second Run at the same time is refused.
+func (q *Local) Run(ctx context.Context, work func(ctx context.Context, j Job) error) error {
+	if err := q.begin(); err != nil {
+		return err
+	}
+	var works sync.WaitGroup
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		start, pause := q.round()
+		for _, e := range start {
+			works.Go(func() { q.carryOut(ctx, e, work) })
+		}
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+		case <-q.wake:
+		case <-timer.C:
+		}
+	}
+	works.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.active = false
+	return nil
+}
+
+func (q *Local) begin() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.active {
+		return errors.New("run the queue: it runs already")
+	}
+	q.active, q.timer = true, time.Time{}
+	return nil
+}
+
+func (q *Local) carryOut(ctx context.Context, e entry, work func(context.Context, Job) error) {
+	err := safe.Do(func() error { return work(ctx, e.Job) })
+	_, panicked := errors.AsType[*safe.PanicError](err)
+	if failures, again := q.done(e, err, ctx.Err() != nil && !panicked); failures > 0 {
+		q.options.Failed(e.Job, failures, again, err)
+	}
+}
+
+// done records the end of a Job and returns its failures in a row. An interrupted Job waits for the next Run.
+func (q *Local) done(e entry, err error, interrupted bool) (failures int, again time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.options.Now()
+	l := q.lanes[e.Source]
+	dropped := l.dropped
+	l.running, l.dropped = "", false
+	switch {
+	case err == nil:
+	case interrupted:
+		if !dropped {
+			l.add(e)
+		}
+	default:
+		failures = e.failures + 1
+		if !dropped {
+			again = l.failed(e, now)
+		}
+	}
+	if e.Kind.Slotted() {
+		l.cost = min(costMost, now.Sub(l.since))
+		q.leave(l)
+	}
+	if dropped && len(l.waiting) == 0 && l.pulls == nil {
+		delete(q.lanes, e.Source)
+	}
+	q.touch(e.Source, l)
+	return failures, again
+}
+
+func (q *Local) touch(source int64, l *lane) {
+	if l.running != "" || l.listed {
+		return
+	}
+	l.listed = true
+	q.touched = append(q.touched, source)
+	q.signal()
+}
+
+func (q *Local) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// round decides what starts now and how long nothing else will. It looks at touched lanes, and at all when a Job may be
+// due.
+func (q *Local) round() (start []entry, pause time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.options.Now()
+	look := q.touched
+	for _, id := range look {
+		if l := q.lanes[id]; l != nil {
+			l.listed = false
+		}
+	}
+	setBack := wall(now).Before(q.seen.Add(-glance))
+	if q.seen = wall(now); setBack || remaining(q.timer, now) <= 0 {
+		q.timer = now.Add(glance)
+		for id := range q.lanes {
+			look = append(look, id)
+		}
+	}
+	run := func(l *lane, i int) { start = append(start, l.take(i)) }
+	for _, id := range look {
+		l := q.lanes[id]
+		if l == nil {
+			continue
+		}
+		soon := l.pull(id, now, setBack)
+		if l.running == "" {
+			i, wait := l.next(now, true)
+			soon = min(soon, wait)
+			switch {
+			case i < 0:
+			case !l.waiting[i].Kind.Slotted() || l.seat != seatNone:
+				run(l, i)
+			case l.asked.IsZero():
+				l.asked = now
+				q.asking = append(q.asking, l)
+			}
+		}
+		if at := now.Add(min(soon, glance)); at.Before(q.timer) {
+			q.timer = at
+		}
+	}
+	for _, l := range q.grant(now) {
+		if i, _ := l.next(now, true); i >= 0 && l.running == "" {
+			run(l, i)
+		}
+	}
+	for _, id := range look {
+		if l := q.lanes[id]; l != nil && l.running == "" {
+			if i, _ := l.next(now, false); i >= 0 {
+				run(l, i)
+			}
+		}
+	}
+	q.touched = look[:0]
+	pause = min(glance, max(0, remaining(q.timer, now)))
+	if len(q.asking) > 0 && q.aside < q.options.Aside {
+		for _, l := range q.holding {
+			pause = min(pause, max(0, q.options.Patience-now.Sub(l.since)))
+		}
+	}
+	return start, pause
+}
+
+// grant gives free slots, and those kept too long, to the lanes that ask. The cost of a lane's last slot counts as
+// later asking, so that quick ones go first and all get their turn.
+func (q *Local) grant(now time.Time) (granted []*lane) {
+	for len(q.asking) > 0 {
+		if q.slots == 0 && !q.setAside(now) {
+			break
+		}
+		l := slices.MinFunc(q.asking, func(a, b *lane) int { return a.asked.Add(a.cost).Compare(b.asked.Add(b.cost)) })
+		q.asking = without(q.asking, l)
+		l.asked, l.seat, l.since = time.Time{}, seatSlot, now
+		q.slots--
+		q.holding = append(q.holding, l)
+		granted = append(granted, l)
+	}
+	return granted
+}
+
+func (q *Local) setAside(now time.Time) bool {
+	if q.aside >= q.options.Aside || len(q.holding) == 0 || now.Sub(q.holding[0].since) < q.options.Patience {
+		return false
+	}
+	q.holding[0].seat = seatAside
+	q.holding = slices.Delete(q.holding, 0, 1)
+	q.aside++
+	q.slots++
+	return true
+}
+
+func (q *Local) leave(l *lane) {
+	switch l.seat {
+	case seatSlot:
+		q.holding = without(q.holding, l)
+		q.slots++
+	case seatAside:
+		q.aside--
+	case seatNone:
+	}
+	if !l.asked.IsZero() {
+		q.asking = without(q.asking, l)
+		l.asked = time.Time{}
+	}
+	l.seat = seatNone
+	if len(q.asking) > 0 {
+		q.signal()
+	}
+}
+
+func without(ls []*lane, l *lane) []*lane {
+	return slices.DeleteFunc(ls, func(other *lane) bool { return other == l })
 }

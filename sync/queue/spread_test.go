@@ -16,7 +16,7 @@ func TestSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTable(t)
 		for i := range int64(40) {
-			x.Set(i, fmt.Sprint("source", i), each(time.Hour), x.begin.Add(-100*time.Minute))
+			x.Plan(i, fmt.Sprint("source", i), each(time.Hour), x.begin.Add(-100*time.Minute))
 		}
 		x.run()
 		<-time.After(10 * time.Minute)
@@ -41,7 +41,7 @@ func TestSpread(t *testing.T) {
 		s    Schedule
 		want time.Duration
 	}{{every(10 * time.Second), time.Second}, {every(time.Minute), 6 * time.Second}, {each(24 * time.Hour), time.Minute}, {never{}, time.Minute}} {
-		r := row{schedule: tc.s, part: math.Nextafter(1, 0)}
+		r := pulls{schedule: tc.s, part: math.Nextafter(1, 0)}
 		base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		if got := r.off(base, jitterMost).Sub(base).Round(time.Millisecond); got != tc.want {
 			t.Errorf("%v: up to %v from the grid, want %v", tc.s, got, tc.want)
@@ -96,13 +96,13 @@ func TestTimetableHistories(t *testing.T) {
 			}
 			x := newTable(t)
 			interval, moved := time.Hour, 0
-			x.Set(1, far, schedule(interval), time.Time{})
+			x.Plan(1, far, schedule(interval), time.Time{})
 			x.run()
 			last := time.Now() // virtual, not the wall clock
 			for _, m := range moves {
 				if m.Set > 0 {
 					interval = m.Set
-					x.Set(1, far, schedule(interval), time.Time{})
+					x.Plan(1, far, schedule(interval), time.Time{})
 					last = time.Now()
 					moved++
 				}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -50,16 +49,15 @@ func names() (near, far string) {
 	return near, far
 }
 
-// table is a running Timetable and what it put.
+// table is a running Local whose planned pulls are noted.
 type table struct {
-	*Timetable
+	*Local
 	t     *testing.T
 	clock wallClock
 	begin time.Time
 
 	mu   sync.Mutex
 	puts []put1
-	err  error
 }
 
 type put1 struct {
@@ -71,30 +69,19 @@ type put1 struct {
 func newTable(t *testing.T) *table {
 	x := &table{t: t}
 	x.begin = x.clock.now()
-	x.Timetable = NewTimetable(TimetableOptions{Now: x.clock.now, Put: func(_ context.Context, j Job) error {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if j.Kind != KindPull || j.Due.Location() != time.UTC {
-			t.Errorf("put %v", j)
-		}
-		if x.err != nil {
-			return x.err
-		}
-		x.puts = append(x.puts, put1{j.Source, x.clock.now().Sub(x.begin), j.Due.Sub(x.begin)})
-		return nil
-	}})
+	x.Local = NewLocal(LocalOptions{Now: x.clock.now})
 	return x
 }
 
 func (x *table) run() {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	x.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			x.t.Error(err)
+	start(x.t, x.Local, func(_ context.Context, j Job) error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if j.Kind != KindPull || j.Due.Location() != time.UTC {
+			x.t.Errorf("put %v", j)
 		}
+		x.puts = append(x.puts, put1{j.Source, x.clock.now().Sub(x.begin), j.Due.Sub(x.begin)})
+		return nil
 	})
 	synctest.Wait()
 }
@@ -142,71 +129,73 @@ func TestTimetable(t *testing.T) {
 		run  func(*table)
 	}{
 		{"never pulled", func(x *table) {
-			x.Set(1, far, each(time.Hour), time.Time{})
+			x.Plan(1, far, each(time.Hour), time.Time{})
 			x.next(0)
 			x.want("at once, then on the hour and the distance", x.pass(2*time.Hour+2*time.Minute, 1), "0s", "1h1m0s", "2h1m0s")
 			x.next(3*time.Hour + time.Minute)
 		}},
 		{"pulled lately", func(x *table) {
-			x.Set(1, near, every(quarter), x.begin.Add(-5*time.Minute))
+			x.Plan(1, near, every(quarter), x.begin.Add(-5*time.Minute))
 			x.next(10 * time.Minute)
 			x.want("from the last pull", x.pass(time.Hour, 1), "10m0s", "25m0s", "40m0s", "55m0s")
 		}},
 		{"missed", func(x *table) {
-			x.Set(1, far, each(time.Hour), x.begin.Add(-100*time.Hour))
+			x.Plan(1, far, each(time.Hour), x.begin.Add(-100*time.Hour))
 			x.next(10 * time.Second)
 			x.want("caught up once", x.pass(90*time.Minute, 1), "10s", "1h1m0s")
 		}},
 		{"missed, and set again and again", func(x *table) {
 			for range 100 {
-				x.Set(1, far, each(time.Hour), x.begin.Add(-100*time.Hour))
+				x.Plan(1, far, each(time.Hour), x.begin.Add(-100*time.Hour))
 				<-time.After(time.Second)
 			}
 			x.want("not postponed", x.pass(0, 1), "10s")
 		}},
 		{"pulled in the future", func(x *table) {
-			x.Set(1, far, each(time.Hour), x.begin.Add(1000*time.Hour))
+			x.Plan(1, far, each(time.Hour), x.begin.Add(1000*time.Hour))
 			x.want("as if never", x.pass(90*time.Minute, 1), "0s", "1h1m0s")
 		}},
 		{"no next run", func(x *table) {
-			x.Set(1, near, never{}, x.begin)
-			x.Set(2, near, stuck{}, x.begin)
+			x.Plan(1, near, never{}, x.begin)
+			x.Plan(2, near, stuck{}, x.begin)
 			x.want("nothing", x.pass(1000*time.Hour, 1))
 			if !x.Next(1).IsZero() || !x.Next(2).IsZero() || !x.Next(3).IsZero() {
 				x.t.Error("there is a next run")
 			}
 		}},
 		{"same schedule", func(x *table) {
-			x.Set(1, far, every(quarter), x.begin)
+			x.Plan(1, far, every(quarter), x.begin)
 			for range 120 { // SIGHUP every minute, and pulls by push
-				x.Set(1, far, every(quarter), x.clock.now())
+				x.Plan(1, far, every(quarter), x.clock.now())
 				<-time.After(time.Minute)
 			}
 			x.want("goes on", x.pass(0, 1), "16m0s", "31m0s", "46m0s", "1h1m0s", "1h16m0s", "1h31m0s", "1h46m0s")
 		}},
 		{"other schedule", func(x *table) {
-			x.Set(1, near, each(24*time.Hour), x.begin)
+			x.Plan(1, near, each(24*time.Hour), x.begin)
 			x.want("not yet", x.pass(90*time.Minute, 1))
-			x.Set(1, near, each(time.Hour), x.begin)
+			x.Plan(1, near, each(time.Hour), x.begin)
 			x.want("missed by the new one", x.pass(40*time.Minute, 1), "1h30m0s", "2h0m0s")
-			x.Set(1, near, each(24*time.Hour), x.begin)
+			x.Plan(1, near, each(24*time.Hour), x.begin)
 			x.want("the old one again", x.pass(24*time.Hour, 1), "24h0m0s")
 		}},
 		{"remove", func(x *table) {
-			x.Set(1, near, every(quarter), x.begin)
-			x.Set(2, near, every(quarter), x.begin)
-			x.Remove(1)
+			x.Plan(1, near, every(quarter), x.begin)
+			x.Plan(2, near, every(quarter), x.begin)
+			if err := x.Drop(x.t.Context(), 1); err != nil {
+				x.t.Fatal(err)
+			}
 			x.want("removed", x.pass(10*time.Minute, 1))
 			x.want("the other", x.pass(10*time.Minute, 2), "15m0s")
 		}},
 		{"shorten", func(x *table) {
-			x.Set(1, near, each(time.Hour), x.begin)
+			x.Plan(1, near, each(time.Hour), x.begin)
 			x.Shorten(9, time.Minute) // unknown
 			x.want("regular", x.pass(10*time.Minute, 1))
 			x.Shorten(1, 25*time.Minute)
 			x.next(25 * time.Minute)
 			x.want("shorter, the grid stays", x.pass(80*time.Minute, 1), "25m0s", "50m0s", "1h0m0s", "1h25m0s")
-			x.Set(1, near, each(time.Hour), x.begin)
+			x.Plan(1, near, each(time.Hour), x.begin)
 			x.want("kept", x.pass(31*time.Minute, 1), "1h50m0s", "2h0m0s")
 			x.Shorten(1, 0)
 			x.want("back", x.pass(time.Hour, 1), "3h0m0s")
@@ -218,27 +207,27 @@ func TestTimetable(t *testing.T) {
 			x.want("longer than the schedule", x.pass(2*time.Hour, 1), "4h0m0s", "5h0m0s")
 		}},
 		{"suspended", func(x *table) {
-			x.Set(1, near, each(time.Hour), x.begin)
+			x.Plan(1, near, each(time.Hour), x.begin)
 			x.pass(10*time.Minute+10*time.Second, 1)
 			x.clock.ahead.Add(int64(5*time.Hour + 30*time.Minute))
 			x.want("one for all, within half a minute", x.pass(40*time.Minute, 1), "5h40m30s", "6h0m0s")
 		}},
 		{"suspended for less than a run", func(x *table) {
-			x.Set(1, near, each(time.Hour), x.begin)
+			x.Plan(1, near, each(time.Hour), x.begin)
 			x.pass(10*time.Minute+10*time.Second, 1)
 			x.clock.ahead.Add(int64(40 * time.Minute))
 			x.want("by the wall clock", x.pass(15*time.Minute, 1), "1h0m0s")
 		}},
 		{"suspended while it was about to catch up", func(x *table) {
-			x.Set(1, far, each(time.Hour), x.begin.Add(-10*time.Hour))
+			x.Plan(1, far, each(time.Hour), x.begin.Add(-10*time.Hour))
 			x.pass(time.Second, 1)
 			x.clock.ahead.Add(int64(20 * time.Minute))
 			x.want("once", x.pass(30*time.Minute, 1), "20m10s")
 		}},
 		{"clock set back", func(x *table) {
 			x.clock.ahead.Add(int64(1000 * time.Hour))
-			x.Set(1, near, every(quarter), x.clock.now())
-			x.Set(2, near, each(time.Hour), x.clock.now())
+			x.Plan(1, near, every(quarter), x.clock.now())
+			x.Plan(2, near, each(time.Hour), x.clock.now())
 			x.pass(time.Minute, 1)
 			x.clock.ahead.Add(-int64(1000 * time.Hour))
 			x.want("an interval after that", x.pass(31*time.Minute, 1), "16m30s", "31m30s")
@@ -247,61 +236,36 @@ func TestTimetable(t *testing.T) {
 		}},
 		{"clock set back while it was about to catch up", func(x *table) {
 			x.clock.ahead.Add(int64(1000 * time.Hour))
-			x.Set(1, far, each(time.Hour), x.clock.now().Add(-10*time.Hour))
+			x.Plan(1, far, each(time.Hour), x.clock.now().Add(-10*time.Hour))
 			x.pass(time.Second, 1)
 			x.clock.ahead.Add(-int64(1000 * time.Hour))
 			x.want("caught up, then on the hour", x.pass(2*time.Hour, 1), "20s", "1h1m0s")
-			x.Set(1, far, each(time.Hour), x.begin)
+			x.Plan(1, far, each(time.Hour), x.begin)
 			x.next(2*time.Hour + time.Minute)
 		}},
 		{"clock set back while shortened", func(x *table) {
 			x.clock.ahead.Add(int64(1000 * time.Hour))
-			x.Set(1, near, each(24*time.Hour), x.clock.now())
+			x.Plan(1, near, each(24*time.Hour), x.clock.now())
 			x.Shorten(1, 10*time.Minute)
 			x.pass(time.Minute, 1)
 			x.clock.ahead.Add(-int64(1000 * time.Hour))
 			x.want("goes on", x.pass(30*time.Minute, 1), "11m30s", "21m30s")
 		}},
 		{"clock set back a little", func(x *table) {
-			x.Set(1, near, each(time.Hour), x.begin)
+			x.Plan(1, near, each(time.Hour), x.begin)
 			x.want("on the hour", x.pass(time.Hour+5*time.Second, 1), "1h0m0s")
 			x.clock.ahead.Add(-int64(10 * time.Second))
 			x.Shorten(1, 0) // has it look at the clock now
 			x.want("no double", x.pass(30*time.Minute, 1))
 		}},
-		{"put fails", func(x *table) {
-			x.Set(1, near, each(time.Hour), x.begin)
-			x.mu.Lock()
-			x.err = errors.New("no")
-			x.mu.Unlock()
-			x.want("not taken", x.pass(time.Hour+12*time.Second, 1))
-			x.mu.Lock()
-			x.err = nil
-			x.mu.Unlock()
-			x.want("again and again", x.pass(time.Hour, 1), "1h0m15s", "2h0m0s")
-		}},
-		{"put fails, then the clock is set back", func(x *table) {
-			x.clock.ahead.Add(int64(1000 * time.Hour))
-			x.mu.Lock()
-			x.err = errors.New("no")
-			x.mu.Unlock()
-			x.Set(1, near, each(time.Hour), x.clock.now().Add(-time.Hour))
-			x.pass(3*time.Second, 1)
-			x.clock.ahead.Add(-int64(1000 * time.Hour))
-			x.pass(20*time.Second, 1)
-			x.mu.Lock()
-			x.err = nil
-			x.mu.Unlock()
-			x.want("again", x.pass(10*time.Minute, 1), "25s")
-		}},
 		{"many missed within a moment", func(x *table) {
-			x.Set(1, near, every(time.Second), x.begin)
+			x.Plan(1, near, every(time.Second), x.begin)
 			x.pass(5*time.Second+500*time.Millisecond, 1)
 			x.clock.ahead.Add(int64(20 * time.Second))
 			x.want("once", x.pass(2*time.Second, 1), "26s", "27s")
 			x.clock.ahead.Add(int64(20 * time.Second))
 			x.pass(700*time.Millisecond, 1)
-			x.Set(1, near, every(time.Second), x.begin)
+			x.Plan(1, near, every(time.Second), x.begin)
 			x.want("and not made up for", x.pass(0, 1))
 		}},
 	} {
@@ -322,36 +286,16 @@ func TestSetBackBeforeTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTable(t)
 		x.clock.ahead.Add(int64(1000 * time.Hour))
-		x.Set(1, near, each(time.Hour), time.Time{})                        // never pulled
-		x.Set(2, far, each(time.Hour), x.clock.now().Add(-5*time.Hour))     // to be caught up
-		x.Set(3, near, each(time.Hour), x.clock.now().Add(-10*time.Second)) // just before the hour
-		x.Timetable.due()                                                   // it sees the clock
-		x.Set(4, far, each(24*time.Hour), x.clock.now().Add(-48*time.Hour)) // to be caught up
-		x.Set(5, near, each(24*time.Hour), time.Time{})                     // never pulled
+		x.Plan(1, near, each(time.Hour), time.Time{})                        // never pulled
+		x.Plan(2, far, each(time.Hour), x.clock.now().Add(-5*time.Hour))     // to be caught up
+		x.Plan(3, near, each(time.Hour), x.clock.now().Add(-10*time.Second)) // just before the hour
+		x.seen = x.clock.now()                                               // it sees the clock
+		x.Plan(4, far, each(24*time.Hour), x.clock.now().Add(-48*time.Hour)) // to be caught up
+		x.Plan(5, near, each(24*time.Hour), time.Time{})                     // never pulled
 		x.clock.ahead.Add(-int64(1000 * time.Hour))
 		x.run()
 		x.want("caught up", x.pass(time.Minute, 4), "10s")
-		x.Set(5, near, each(time.Hour), time.Time{})
+		x.Plan(5, near, each(time.Hour), time.Time{})
 		x.want("no more", x.pass(10*time.Minute, 5))
-	})
-}
-
-func TestFailedPut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		told := make(chan error, 10)
-		tt := NewTimetable(TimetableOptions{
-			Put:    func(context.Context, Job) error { return errors.New("no") },
-			Failed: func(_ int64, err error) { told <- err },
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
-		defer cancel()
-		tt.Set(1, near, each(time.Hour), time.Time{})
-		if err := tt.Run(ctx); err != nil {
-			t.Error(err)
-		}
-		if len(told) != 3 {
-			t.Errorf("told %d times", len(told))
-		}
 	})
 }

@@ -101,7 +101,7 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 	s.Deaf = r.warned
 	id := r.id
 	r.mu.Unlock()
-	if at := d.jobs.table.Next(id); id != 0 {
+	if at := d.jobs.Next(id); id != 0 {
 		s.Next = at
 	}
 	r.seen.note(func() {

@@ -41,7 +41,7 @@ type Daemon struct {
 	client *fetch.Client
 	engine *syncengine.Engine
 	keeper *subscribe.Keeper
-	jobs   *jobs
+	jobs   jobs
 
 	sources  sources
 	hubs     *hubs
@@ -179,10 +179,10 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.parts.tools = append(d.parts.tools,
-		d.parts.start(ctx, "keep leases", d.keeper.Run), d.parts.start(ctx, "keep the timetable", d.jobs.table.Run),
+		d.parts.start(ctx, "keep leases", d.keeper.Run),
 		d.parts.start(ctx, "write the history", d.sample), d.parts.start(ctx, "keep the overview", d.board.keep))
 	d.parts.works = append(d.parts.works,
-		d.parts.start(ctx, "run jobs", func(ctx context.Context) error { return d.jobs.queue.Run(ctx, d.work) }),
+		d.parts.start(ctx, "run jobs", func(ctx context.Context) error { return d.jobs.Run(ctx, d.work) }),
 		d.parts.start(ctx, "take requests", d.operator.serve),
 		d.parts.start(ctx, "watch hubs", d.hubs.watch),
 		d.parts.start(ctx, "keep house", d.maintain),

@@ -82,12 +82,12 @@ func TestHurry(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.sources.byID[3] = newRunner(d, config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}})
-		d.jobs.table.Set(3, "lib", schedule, time.Now())
-		usual := time.Until(d.jobs.table.Next(3))
+		d.jobs.Plan(3, "lib", schedule, time.Now())
+		usual := time.Until(d.jobs.Next(3))
 		step := func(set int64, state store.SubscriptionState, want time.Duration) {
 			t.Helper()
 			d.hubs.changed(&store.Subscription{ID: set, SourceID: 3, SetID: set, Kind: store.ChannelChange, State: state})
-			if got := time.Until(d.jobs.table.Next(3)); got != want {
+			if got := time.Until(d.jobs.Next(3)); got != want {
 				t.Errorf("set %d %s: next pull in %s, want %s", set, state, got, want)
 			}
 		}

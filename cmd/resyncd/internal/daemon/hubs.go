@@ -161,7 +161,7 @@ func (h *hubs) pullFaster(source int64) {
 	defer h.pacing.Unlock()
 	r := h.d.sources.of(source)
 	if r != nil && (h.leases.lacking(source) || len(h.misses.suspects(source)) > 0) {
-		h.d.jobs.table.Shorten(source, max(pauseOf(r.source().Schedule, h.d.o.Now())/suspectShare, suspectLeast))
+		h.d.jobs.Shorten(source, max(pauseOf(r.source().Schedule, h.d.o.Now())/suspectShare, suspectLeast))
 	}
 }
 
@@ -170,7 +170,7 @@ func (h *hubs) pullNormally(source int64) {
 	h.pacing.Lock()
 	defer h.pacing.Unlock()
 	if !h.leases.lacking(source) {
-		h.d.jobs.table.Shorten(source, 0)
+		h.d.jobs.Shorten(source, 0)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestStateIsTriedSoon(t *testing.T) {
 				d.jobFailed(j, 9, j.Due, err)
 				began := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())
-				if err := d.jobs.queue.Run(ctx, func(context.Context, queue.Job) error { cancel(); return nil }); err != nil {
+				if err := d.jobs.Run(ctx, func(context.Context, queue.Job) error { cancel(); return nil }); err != nil {
 					t.Fatal(err)
 				}
 				if got := time.Since(began); got != want {

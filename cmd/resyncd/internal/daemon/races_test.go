@@ -164,7 +164,7 @@ func TestStillLost(t *testing.T) {
 	sub.State = store.SubDenied
 	d.hubs.leases.note(&sub)
 	d.schedule(t.Context(), 3, &src)
-	if next := time.Until(d.jobs.table.Next(3)); next > time.Hour/suspectShare {
+	if next := time.Until(d.jobs.Next(3)); next > time.Hour/suspectShare {
 		t.Errorf("the next pull is in %s", next)
 	}
 }
@@ -231,20 +231,20 @@ func TestCalmedMeanwhile(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
 	src := resideHourly(t, d, 3)
-	d.jobs.table.Set(3, src.Name, src.Schedule, time.Now())
-	usual := d.jobs.table.Next(3)
+	d.jobs.Plan(3, src.Name, src.Schedule, time.Now())
+	usual := d.jobs.Next(3)
 	for range suspectAfter {
 		d.hubs.misses.count(miss{3, 7, 1})
 	}
 	d.hubs.pullFaster(3)
-	if !d.jobs.table.Next(3).Before(usual) {
+	if !d.jobs.Next(3).Before(usual) {
 		t.Error("a suspect hub is relied on")
 	}
 	if d.hubs.misses.delivered(3) {
 		d.hubs.pullNormally(3)
 	}
 	d.hubs.pullFaster(3) // which had been decided on before
-	if next := d.jobs.table.Next(3); next.Before(usual) {
+	if next := d.jobs.Next(3); next.Before(usual) {
 		t.Errorf("the next pull is at %s, usually at %s", next, usual)
 	}
 }

@@ -305,9 +305,8 @@ func (r *runner) end(s *run) {
 	r.mu.Lock()
 	r.run = nil
 	r.mu.Unlock()
-	r.d.jobs.table.Remove(s.f.SourceID())
 	s.end()
-	_ = r.d.jobs.queue.Drop(context.Background(), s.f.SourceID()) // a Local never fails
+	_ = r.d.jobs.Drop(context.Background(), s.f.SourceID()) // a Local never fails
 }
 
 // rediscover has what the Source offers read anew, beside whatever else there is to do.

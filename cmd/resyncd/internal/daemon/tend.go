@@ -76,7 +76,7 @@ func (d *Daemon) schedule(ctx context.Context, id int64, src *config.Source) (no
 		d.jobs.put(id, queue.KindPull, time.Time{})
 		now, last = true, at
 	}
-	d.jobs.table.Set(id, src.Name, src.Schedule, last)
+	d.jobs.Plan(id, src.Name, src.Schedule, last)
 	if d.hubs.leases.lacking(id) { // a hub that was lost before this run is still lost
 		d.hubs.pullFaster(id)
 	}
@@ -104,20 +104,16 @@ func (d *Daemon) lastPull(ctx context.Context, id int64) (time.Time, error) {
 	return first.Time(), nil
 }
 
-// jobs are when work on Sources runs: the queue and the schedule that fills it.
-type jobs struct {
-	queue *queue.Local
-	table *queue.Timetable
-}
+// jobs is when work on Sources runs.
+type jobs struct{ *queue.Local }
 
-func newJobs(now func() time.Time, failed func(queue.Job, int, time.Time, error)) *jobs {
-	q := queue.NewLocal(queue.LocalOptions{Now: now, Failed: failed})
-	return &jobs{queue: q, table: queue.NewTimetable(queue.TimetableOptions{Put: q.Put, Now: now})}
+func newJobs(now func() time.Time, failed func(queue.Job, int, time.Time, error)) jobs {
+	return jobs{queue.NewLocal(queue.LocalOptions{Now: now, Failed: failed})}
 }
 
 // put asks for a job; a Local takes any that has a kind.
-func (j *jobs) put(id int64, kind queue.Kind, due time.Time) {
-	_ = j.queue.Put(context.Background(), queue.Job{Source: id, Kind: kind, Due: due})
+func (j jobs) put(id int64, kind queue.Kind, due time.Time) {
+	_ = j.Put(context.Background(), queue.Job{Source: id, Kind: kind, Due: due})
 }
 
 // work carries out one job of the queue.
