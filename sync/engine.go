@@ -125,16 +125,18 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 	if o.Plan != nil {
 		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
 	}
+	one(&s.o.Progress)
 	site := &transfer.Site{
 		Workset: transfer.NewWorkset(), Store: e.Store, SourceID: src.ID, Claim: claim, Now: e.now(), Mirror: t.Mirror,
-		Log: e.log().With("source", t.Name), Look: t.Adopt || src.Unclean, Progress: o.Progress,
+		Log: e.log().With("source", t.Name), Look: t.Adopt || src.Unclean, Progress: s.o.Progress,
 		Means: transfer.Means{
 			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
 			Delete: t.Delete, TrashFor: t.TrashFor,
 		},
 		Observe: transfer.Observer{
-			Fetched: observe.Fetched, Settled: observe.Settled, Removed: observe.Removed, Halted: observe.Halted,
+			Settled: s.observe.Settled, Removed: s.observe.Removed, Halted: s.observe.Halted,
 		},
+		Hint: func(int64) {},
 	}
 	if t.Mirror != nil && o.Plan == nil {
 		t.Mirror = site.Watch()

@@ -20,7 +20,7 @@ import (
 type pulling struct {
 	pull     *pull.Puller
 	start    time.Time
-	base     transfer.Count
+	base     *transfer.Count
 	deadline time.Time
 	requests []*PullRequest
 	last     bool

@@ -21,8 +21,6 @@ type Observer struct {
 	Missed func(setID int64, n int64)
 	// Odd counts record values that violate their format.
 	Odd func(setID int64, n int64)
-	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
-	Fetched func(result string, n int64)
 	// Settled reports each resource after its result is recorded.
 	Settled func(transfer.Settled)
 	// Removed counts files removed from the mirror.
@@ -58,12 +56,14 @@ type Mirrored struct {
 	Took        time.Duration // from then until everything was durable
 }
 
-// whole returns o with a function that does nothing for each that is nil. Those of package transfer may be nil.
+// whole returns o with a function that does nothing for each that is nil.
 func (o Observer) whole() *Observer {
 	one(&o.Mirrored)
 	two(&o.Notified)
 	two(&o.Missed)
 	two(&o.Odd)
+	one(&o.Settled)
+	one(&o.Removed)
 	one(&o.Gap)
 	one(&o.Pulled)
 	two(&o.Discovered)
@@ -71,6 +71,7 @@ func (o Observer) whole() *Observer {
 	one(&o.Skipped)
 	one(&o.Doubted)
 	two(&o.Held)
+	one(&o.Halted)
 	one(&o.Rotten)
 	return &o
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,25 +21,33 @@ const (
 	groupFiles = 2000
 	groupBytes = 64 << 20
 	groupAge   = time.Second
-	// groupAgeFirst lets a run that is killed again and again get further each time.
+	// A run that is killed again and again gets further each time.
 	groupAgeFirst = 50 * time.Millisecond
 	halfFiles     = 50
+	eagerAge      = 2 * time.Millisecond // while nothing is queued
+	// sparePlaced bounds the group after which a spare stage is made.
+	sparePlaced = 4
+	// waitingGroups bounds what waits for a slow disk, in groups (P8).
+	waitingGroups = 2
+	queueMost     = 2 * duePage
+	// lookAtLeast lies between two looks at owed rows.
+	lookAtLeast = 500 * time.Millisecond
+	// A failed disk is tried again within 30 s (F6).
+	relaxFirst = 2 * time.Second
+	relaxMost  = 15 * time.Second
+	// lingerFor bounds how long an ended run may still place files.
+	lingerFor = 5 * time.Second
+
+	forEver = 1000 * time.Hour
 )
 
-// Reconciler compares want with have and acts: the only place where a mirror changes. It works for as long as its
-// context lives.
+// Reconciler compares want with have and acts: the only place where a mirror changes.
 type Reconciler struct {
 	s       *Site
 	workers int
 	scope   func(uri string) (refused string)
-	tally   tally
-	under   transfers
-	hasher  hasher
-	// reading: more wants may come at any moment.
-	reading atomic.Bool
-	// resting: nothing is in flight and nothing due. rested is called when that begins.
-	resting atomic.Bool
 	rested  func()
+	tally   tally
 }
 
 // Options say how a reconciler works.
@@ -59,15 +66,19 @@ func New(s *Site, o Options) *Reconciler {
 	}
 }
 
+// Workers is the number of workers for a concurrency. Some hold no place, while they pause or check a body.
+func Workers(concurrency int) int {
+	n := max(concurrency, 1)
+	return n + (n+3)/4
+}
+
 // While fetches and removes files for as long as do runs, and returns the first failure. Only do reports a ctx that
 // ends.
 func (r *Reconciler) While(ctx context.Context, do func(context.Context) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	work, stop := context.WithCancel(gctx)
-	g.Go(func() error { return r.fetchAll(work) })
-	g.Go(func() error { return r.removeLoop(work) })
-	r.s.Poke()
 	r.s.Removals()
+	g.Go(func() error { return r.conduct(work) })
 	g.Go(func() error {
 		defer stop()
 		return do(gctx)
@@ -75,112 +86,25 @@ func (r *Reconciler) While(ctx context.Context, do func(context.Context) error) 
 	return g.Wait()
 }
 
-// Reading says whether documents are being read, from which more wants may come.
-func (r *Reconciler) Reading(on bool) {
-	r.reading.Store(on)
-	r.s.Poke()
-}
-
-// Retry has failures tried again until end, zero for ever. Failures stay owed after that.
-func (r *Reconciler) Retry(end time.Time) {
-	r.tally.add(func(t *tally) { t.until = end })
-	r.s.Poke()
-}
-
-// Rests tells whether nothing is in flight and nothing due.
-func (r *Reconciler) Rests() bool { return r.resting.Load() }
-
-// Stir ends a rest, so that the next one is reported.
-func (r *Reconciler) Stir() {
-	r.resting.Store(false)
-	r.s.Poke()
-}
-
-// fetchAll runs the conductor, its workers, and the goroutine that makes groups durable. A ctx that ends is no error.
-func (r *Reconciler) fetchAll(ctx context.Context) error {
-	outer := ctx
-	ctx, cancel := context.WithCancel(outer)
-	defer cancel()
-	kept, release := lingering(outer)
-	defer release()
-	jobs := make(chan job, r.workers) // buffered, so that handing out never blocks
-	outcomes := make(chan *outcome, r.workers)
-	groups := make(chan []*outcome)
-	placed := make(chan error, 1)
-
-	var workers, placer sync.WaitGroup
-	for range r.workers {
-		workers.Go(func() {
-			w := &worker{watch: r.under.watches(ctx)}
-			for j := range jobs {
-				outcomes <- r.work(ctx, w, j)
-			}
-		})
-	}
-	placer.Go(func() {
-		for g := range groups {
-			if g = came(outer, g); len(g) == 0 {
-				placed <- nil
-				continue
-			}
-			placed <- r.settle(kept, g)
-			if r.s.Follows && len(g) <= sparePlaced {
-				r.s.Mirror.Spare(ctx)
-			}
-		}
-	})
-	r.s.Take()
-	c := conductor{r: r, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed}
-	err := c.run(ctx)
-	cancel()
-	close(jobs)
-	go func() { workers.Wait(); close(outcomes) }()
-	for o := range outcomes {
-		c.ended(o)
-	}
-	// An orderly end places the last outcomes: their transfers need not be repeated.
-	if last := c.batch.outcomes; errors.Is(err, context.Canceled) && orderly(outer) {
-		groups <- last
-	} else {
-		for _, o := range last {
-			o.discard()
-		}
-	}
-	close(groups)
-	go func() { placer.Wait(); close(placed) }()
-	if outer.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	for perr := range placed {
-		err = errors.Join(err, perr)
-	}
-	r.s.Clear()
-	return err
-}
-
-// conductor is the state of one fetchAll, for its goroutine only.
+// conductor owns what waits, is in flight and is placed.
 type conductor struct {
 	r        *Reconciler
-	jobs     chan<- job
-	outcomes <-chan *outcome
-	groups   chan<- []*outcome
-	placed   <-chan error
-	fed      bool // more handed-over rows wait
+	jobs     chan *attempt
+	outcomes chan *outcome
+	disk     disk
+	attempts attempts
 
 	queue  []*store.Resource
+	fed    bool // more handed-over rows wait
 	after  int64
 	dry    bool // nothing is due above after
 	again  bool // rows below after may be due too
 	active int
-	// slow are resources that hang, tried after the others.
-	slow       []*store.Resource
-	slowActive int
-	batch      group
-	placing    bool
+	slow   []*store.Resource // those that hang, tried after the others
+	batch  group
 
-	left  time.Time // the end of retries at the last leave
-	named []int64
-	look  look
+	left time.Time // the end of retries at the last leave
+	look look
 }
 
 type group struct {
@@ -191,11 +115,105 @@ type group struct {
 	ripens   *time.Timer
 }
 
+// disk is the step under way: a group that is placed, or a page of removals.
+type disk struct {
+	kept    context.Context // outlives an orderly end
+	busy    bool
+	done    chan done
+	steps   sync.WaitGroup
+	placed  bool  // the last step was a group
+	removes bool  // removals are under way
+	after   int64 // the last row that was looked at for them
+}
+
+// done is how a step ended.
+type done struct {
+	err     error
+	removal bool
+	after   int64
+	more    bool
+}
+
 type look struct {
 	timer *time.Timer
 	armed bool
 	last  time.Time
 	relax time.Duration
+}
+
+// orderly tells whether a run was asked to end. Else another process may own the Source by now.
+func orderly(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.Canceled) }
+
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if orderly(ctx) {
+			time.AfterFunc(lingerFor, end)
+		} else {
+			end()
+		}
+	})
+	return longer, func() { stop(); end() }
+}
+
+// conduct runs a conductor and its workers.
+func (r *Reconciler) conduct(outer context.Context) error {
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	kept, release := lingering(outer)
+	defer release()
+	c := conductor{
+		// Buffered, so that handing out never blocks.
+		r: r, jobs: make(chan *attempt, r.workers), outcomes: make(chan *outcome, r.workers),
+		disk: disk{kept: kept, done: make(chan done, 1)},
+	}
+	var workers sync.WaitGroup
+	for range r.workers {
+		workers.Go(func() {
+			for a := range c.jobs {
+				c.outcomes <- r.work(ctx, a)
+			}
+		})
+	}
+	r.s.Take()
+	defer r.s.Clear()
+	err := c.run(ctx)
+	cancel()
+	close(c.jobs)
+	go func() { workers.Wait(); close(c.outcomes) }()
+	for o := range c.outcomes {
+		c.ended(o)
+	}
+	var last error
+	if c.disk.busy {
+		last = (<-c.disk.done).err
+	}
+	// An orderly end places the last outcomes: their transfers need not be repeated.
+	if errors.Is(err, context.Canceled) && orderly(outer) {
+		last = errors.Join(last, r.settle(kept, came(outer, c.batch.outcomes)))
+	} else {
+		discard(c.batch.outcomes)
+	}
+	c.disk.steps.Wait()
+	if outer.Err() != nil {
+		err, last = unlessEnded(err), unlessEnded(last)
+	}
+	return errors.Join(err, last)
+}
+
+func unlessEnded(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// came drops failures from a group once ctx has ended, which caused most of them.
+func came(ctx context.Context, group []*outcome) []*outcome {
+	if ctx.Err() == nil {
+		return group
+	}
+	return slices.DeleteFunc(group, func(o *outcome) bool { return o.verdict == verdictFailed })
 }
 
 func (c *conductor) run(ctx context.Context) error {
@@ -204,8 +222,8 @@ func (c *conductor) run(ctx context.Context) error {
 	defer c.batch.ripens.Stop()
 	c.look.timer = time.NewTimer(forEver)
 	defer c.look.timer.Stop()
-	look, looks := time.NewTimer(forEver), false // for silent transfers
-	defer look.Stop()
+	looks := time.NewTicker(asideLook)
+	defer looks.Stop()
 	for {
 		if err := c.page(ctx); err != nil {
 			return err
@@ -213,36 +231,29 @@ func (c *conductor) run(ctx context.Context) error {
 		if err := c.arm(ctx); err != nil {
 			return err
 		}
-		c.rest()
-		if c.handOut() {
+		if c.handOut(ctx) {
 			continue
 		}
-		if c.crowded() && !looks {
-			look.Reset(asideLook)
-			looks = true
+		c.step(ctx)
+		if c.r.rest(c.idle() && c.dry && !c.disk.removes) {
+			c.r.rested()
 		}
-		var groups chan<- []*outcome
-		if c.ripe() {
-			groups = c.groups
+		var silent <-chan time.Time
+		if c.crowded() {
+			silent = looks.C
 		}
 		select {
 		case o := <-c.outcomes:
 			c.ended(o)
 			c.endedToo()
-		case <-look.C:
-			if looks = false; c.crowded() {
-				c.r.under.setAside(c.r.workers)
-			}
-		case groups <- c.batch.outcomes:
-			c.batch.outcomes, c.batch.bytes, c.placing = nil, 0, true
-			c.batch.age = min(2*c.batch.age, groupAge)
-		case err := <-c.placed:
-			c.placing, c.look.armed = false, false
-			if err != nil {
+		case <-silent:
+			c.attempts.setAside(c.r.workers)
+		case d := <-c.disk.done:
+			if err := c.stepped(d); err != nil {
 				return err
 			}
 		case <-c.r.s.wake:
-			c.hear()
+			c.stir()
 		case <-c.look.timer.C:
 			c.look.armed = false
 			c.lookAgain(ctx)
@@ -253,14 +264,13 @@ func (c *conductor) run(ctx context.Context) error {
 	}
 }
 
-func (c *conductor) handOut() (gave bool) {
-	for c.active < c.busy() {
-		next, ok := c.next()
-		if !ok {
+func (c *conductor) handOut(ctx context.Context) (gave bool) {
+	for c.active < c.r.workers {
+		a := c.next(ctx)
+		if a == nil {
 			break
 		}
-		c.jobs <- next
-		c.begun(next)
+		c.jobs <- a
 		gave = true
 	}
 	return gave
@@ -278,97 +288,68 @@ func (c *conductor) endedToo() {
 	}
 }
 
-// page fills the queue. At the end of the rows it begins anew if wants came in meanwhile.
-func (c *conductor) page(ctx context.Context) error {
-	w := c.r.s
-	if until, late := c.r.late(); late && !until.Equal(c.left) {
-		c.left = until
-		c.leave()
-	}
-	if c.r.IsHalted() {
-		w.drop()
-		w.end(c.queue...)
-		w.end(c.slow...)
-		c.slow, c.queue, c.named, c.fed, c.dry, c.again = nil, nil, nil, false, true, false
-		return nil
-	}
-	for first := true; len(c.named) > 0 && (first || len(c.queue) == 0); first = false {
-		if err := c.pageNamed(ctx); err != nil {
-			return err
-		}
-	}
-	if c.takeReady(); len(c.queue) > queueLow || c.dry && !(c.again && c.mayRestart()) {
-		return nil
-	}
-	if len(c.queue) == 0 {
-		w.Rows.Lock()
-	} else if !w.Rows.TryLock() {
-		return nil // Rows is held for as long as the disk takes, and the workers still have work
-	}
-	defer w.Rows.Unlock()
-	if c.takeReady(); len(c.queue) > queueLow {
-		return nil
-	}
-	if c.dry {
-		if !c.again || !c.mayRestart() {
-			return nil
-		}
-		c.dry, c.again, c.after = false, false, 0
-	}
-	for had := len(c.queue); len(c.queue) == had; {
-		rs, err := c.r.s.Store.Due(ctx, store.DueQuery{
-			SourceID: c.r.s.SourceID, Action: store.ActionFetch, Now: w.LocalNow(), After: c.after, Limit: duePage,
-		})
-		if err != nil {
-			return err
-		}
-		if len(rs) == 0 {
-			c.dry = true
-			if c.again && c.mayRestart() {
-				c.dry, c.again, c.after = c.after == 0, false, 0
-			}
-			if c.dry {
-				return nil
-			}
-			continue
-		}
-		c.after = rs[len(rs)-1].ID
-		c.queue = append(c.queue, c.apart(w.Begin(c.r.untried(rs)))...)
-	}
-	return nil
-}
-
-func (c *conductor) takeReady() {
-	if len(c.queue) > queueLow {
+// step begins the next step at the disk. Groups and pages of removals take turns, so that neither waits for long.
+func (c *conductor) step(ctx context.Context) {
+	d := &c.disk
+	if d.busy {
 		return
 	}
-	rows, more, again := c.r.s.TakeReady(duePage)
-	c.queue, c.fed = append(c.queue, rows...), more
-	if again {
-		c.dry, c.again = false, true
+	if !d.removes && c.r.s.takeRemovals(c.idle() && c.dry) {
+		d.removes, d.after = c.r.mayRemove(), 0
+	}
+	switch {
+	case c.ripe() && !(d.removes && d.placed):
+		group := c.batch.outcomes
+		c.batch.outcomes, c.batch.bytes, c.batch.age = nil, 0, min(2*c.batch.age, groupAge)
+		d.busy, d.placed = true, true
+		d.steps.Go(func() {
+			d.done <- done{err: c.r.settle(d.kept, came(ctx, group))}
+			if c.r.s.Follows && len(group) <= sparePlaced {
+				c.r.s.Mirror.Spare(ctx)
+			}
+		})
+	case d.removes:
+		after := d.after
+		d.busy, d.placed = true, false
+		d.steps.Go(func() {
+			next, more, err := c.r.removeSome(ctx, c.r.s.LocalNow(), after)
+			d.done <- done{err: err, removal: true, after: next, more: more}
+		})
 	}
 }
 
-func (c *conductor) leave() {
-	w := c.r.s
-	for _, rs := range []*[]*store.Resource{&c.queue, &c.slow} {
-		had := *rs
-		*rs = c.r.untried(slices.Clone(had))
-		if len(*rs) < len(had) {
-			w.end(slices.DeleteFunc(had, func(r *store.Resource) bool { return slices.Contains(*rs, r) })...)
+func (c *conductor) stepped(d done) error {
+	c.disk.busy = false
+	if d.removal {
+		if c.disk.after, c.disk.removes = d.after, d.more; !d.more && d.err == nil {
+			c.r.UseRoom()
 		}
+	}
+	c.stir()
+	return d.err
+}
+
+// stir plans the next look anew, because work may be due earlier. A look at a halted disk is not put off.
+func (c *conductor) stir() {
+	if c.look.relax == 0 || !c.r.IsHalted() {
+		c.look.relax, c.look.armed = 0, false
 	}
 }
 
 func (c *conductor) idle() bool {
-	return len(c.queue) == 0 && len(c.slow) == 0 && c.active == 0 && len(c.batch.outcomes) == 0 && !c.placing
+	return len(c.queue) == 0 && len(c.slow) == 0 && c.active == 0 && len(c.batch.outcomes) == 0 && !c.disk.busy
+}
+
+func (c *conductor) choked() bool {
+	return c.disk.busy &&
+		(len(c.batch.outcomes) >= waitingGroups*groupFiles || c.batch.bytes >= waitingGroups*groupBytes)
 }
 
 func (c *conductor) ripe() bool {
-	if len(c.batch.outcomes) == 0 || c.placing {
+	if len(c.batch.outcomes) == 0 || c.disk.busy {
 		return false
 	}
-	if c.r.s.Follows && len(c.queue) == 0 && len(c.named) == 0 && time.Since(c.batch.opened) >= eagerAge {
+	if c.r.s.Follows && len(c.queue) == 0 && time.Since(c.batch.opened) >= eagerAge {
 		return true // transfers under way must not hold back a finished change
 	}
 	return len(c.batch.outcomes) >= groupFiles || c.batch.bytes >= groupBytes ||
@@ -379,8 +360,8 @@ func (c *conductor) ripe() bool {
 // halves tells whether the group is as large as the rest of the pass: with ever smaller groups little waits for the
 // disk at the end.
 func (c *conductor) halves() bool {
-	return c.dry && !c.r.reading.Load() && len(c.slow) == 0 &&
-		len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue))
+	return c.dry && len(c.slow) == 0 && len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue)) &&
+		!c.r.isReading()
 }
 
 func (c *conductor) collect(o *outcome) {
@@ -399,11 +380,4 @@ func (c *conductor) collect(o *outcome) {
 	if o.stage != nil {
 		c.batch.bytes += o.have.Length
 	}
-}
-
-// Workers is the number of workers for a concurrency. Some hold no place, because they wait to ask again or check a
-// body.
-func Workers(concurrency int) int {
-	n := max(concurrency, 1)
-	return n + (n+3)/4
 }

@@ -1,14 +1,22 @@
 package transfer
 
 import (
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/sync/spill"
 )
+
+// siteOf is a Site of which nothing is heard.
+func siteOf(w *Workset) *Site {
+	return &Site{
+		Workset: w, Now: time.Now, Log: slog.New(slog.DiscardHandler), Hint: func(int64) {}, Progress: func(Progress) {},
+		Observe: Observer{Settled: func(Settled) {}, Removed: func(int64) {}, Halted: func(error) {}},
+	}
+}
 
 // The first group must not wait as long as later ones: runs that are killed after half a second would never get anywhere.
 func TestFirstGroupIsClosedEarly(t *testing.T) {
@@ -34,24 +42,25 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 	} {
 		for _, hangs := range []bool{false, true} {
 			rows := []*store.Resource{{ID: 1}}
-			c := conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, workers: 16}, placing: true}
+			c := conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, workers: 16}, disk: disk{busy: true}}
 			if hangs {
 				c.slow = rows
 			} else {
 				c.queue = rows
 			}
-			if _, ok := c.next(); !ok {
+			if c.next(t.Context()) == nil {
 				t.Errorf("%s: nothing is begun although nothing waits", name)
 			}
+			c.slow, c.queue = append(c.slow, rows...), append(c.queue, rows...)
 			if fill(&c); c.choked() {
-				if _, ok := c.next(); ok {
+				if c.next(t.Context()) != nil {
 					t.Errorf("%s: more is begun although the disk is far behind", name)
 				}
 			} else {
 				t.Errorf("%s: the disk may be further behind than that", name)
 			}
-			c.placing = false
-			if _, ok := c.next(); !ok {
+			c.disk.busy = false
+			if c.next(t.Context()) == nil {
 				t.Errorf("%s: nothing is begun although the disk has caught up", name)
 			}
 		}
@@ -93,7 +102,7 @@ func TestLastOnesAreNotWaitedFor(t *testing.T) {
 		"more may be owed":    func(c *conductor) { c.dry = false },
 		"some are put aside":  func(c *conductor) { c.slow = []*store.Resource{{}} },
 		"few are here":        func(c *conductor) { c.batch.outcomes, c.queue = c.batch.outcomes[1:], nil },
-		"one is being placed": func(c *conductor) { c.placing = true },
+		"one is being placed": func(c *conductor) { c.disk.busy = true },
 	} {
 		if c := last(change); c.ripe() {
 			t.Errorf("%s: the group is closed", name)
@@ -106,22 +115,22 @@ func TestBaselineIsPaged(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := &Reconciler{s: &Site{Workset: w, Now: time.Now}, rested: func() {}, tally: tally{failing: spill.NewBitmap()}}
+	r := New(siteOf(w), Options{Rested: func() {}})
 	c := conductor{r: r, dry: true}
 	ids := make([]int64, 10_000)
 	for range 100 {
 		w.Name(ids)
-		c.hear()
+		if len(w.named) > namedMost {
+			t.Fatalf("%d rows are named", len(w.named))
+		}
 	}
-	if len(c.named) > namedMost {
-		t.Errorf("%d rows are named", len(c.named))
+	if err := c.hear(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if c.dry || !c.again {
 		t.Error("nobody looks for the others")
 	}
-	select {
-	case <-w.remove:
-	default:
+	if !w.takeRemovals(false) {
 		t.Error("nobody looks for removals")
 	}
 }
@@ -129,13 +138,14 @@ func TestBaselineIsPaged(t *testing.T) {
 // TestRoomIsTakenAtOnce: what waits for a full disk goes on when removals have made room, not when the disk would be tried next.
 func TestRoomIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, rested: func() {}, tally: tally{halted: blob.ErrNoSpace}}
+	r := New(siteOf(NewWorkset()), Options{Rested: func() {}})
+	r.tally.halted = blob.ErrNoSpace
 	c := &conductor{r: r, look: look{relax: relaxMost, armed: true}}
-	if c.hear(); !c.look.armed || c.look.relax != relaxMost {
+	if c.stir(); !c.look.armed || c.look.relax != relaxMost {
 		t.Error("a push has a full disk tried again")
 	}
 	r.tally.halted = nil
-	if c.hear(); c.look.armed {
+	if c.stir(); c.look.armed {
 		t.Error("what is owed waits")
 	}
 }
@@ -144,12 +154,14 @@ func TestRoomIsTakenAtOnce(t *testing.T) {
 // what fails without the others' leave.
 func TestConcludedBesideTheReconciler(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, tally: tally{failing: spill.NewBitmap()}}
+	r := New(siteOf(NewWorkset()), Options{})
 	var fails sync.WaitGroup
 	fails.Go(func() {
 		for id := range int64(2000) {
-			r.count(&outcome{res: &store.Resource{ID: id << 15}, verdict: verdictFailed}, &Progress{})
-			r.count(&outcome{res: &store.Resource{ID: id << 14}, verdict: verdictFetched}, &Progress{})
+			r.count([]*outcome{
+				{res: &store.Resource{ID: id << 15}, verdict: verdictFailed},
+				{res: &store.Resource{ID: id << 14}, verdict: verdictFetched},
+			})
 		}
 	})
 	for range 200 {

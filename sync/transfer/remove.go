@@ -103,15 +103,6 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	return nil
 }
 
-// Went counts removed files.
-func (r *Reconciler) Went(n int64) {
-	r.tally.add(func(t *tally) { t.deleted += n })
-	r.s.Observe.removed(n)
-	if n > 0 {
-		r.s.made(Progress{Deleted: n})
-	}
-}
-
 func (r *Reconciler) change(
 	c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string,
 ) {
@@ -174,17 +165,17 @@ func (r *Reconciler) trash(
 // removed counts a removal. A missing file counts too; other failures stay owed.
 func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
 	if err == nil || blob.Missing(err) {
-		r.tally.add(func(t *tally) { t.end(res.ID, false) })
+		r.tallied(func(t *tally) { t.end(res.ID, false) })
 		r.change(c, sums, res, &store.Have{}, "deleted")
 		return 1
 	}
 	if errors.Is(err, blob.ErrSync) {
 		r.s.Doubt(res.ID) // the file may be gone, and wanted again soon
 	}
-	r.tally.add(func(t *tally) { t.failing.Add(res.ID) })
+	r.tallied(func(t *tally) { t.failing.Add(res.ID) })
 	o := &outcome{res: res}
-	o.failWith(err)
-	work := r.reschedule(o, r.s.LocalNow())
+	o.fail(err)
+	work := o.reschedule(r.s.LocalNow())
 	work.Action = store.ActionRemove
 	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Work: &work})
 	if blob.Systemic(err) {

@@ -2,10 +2,8 @@ package transfer
 
 import (
 	"errors"
-	"log/slog"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Work that is handed over while the conductor makes up its mind to rest is no rest, or a pull would be concluded without it.
@@ -13,21 +11,20 @@ func TestNoRestOverWork(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := &Reconciler{s: &Site{Workset: w, Now: time.Now}, rested: func() {}}
+	r := New(siteOf(w), Options{})
 	for try := range 20_000 {
-		c := conductor{r: r, dry: true}
 		var both sync.WaitGroup
-		both.Go(c.rest)
+		both.Go(func() { r.rest(true) })
 		both.Go(func() {
 			w.Name([]int64{1})
-			r.resting.Store(false) // as Follower.wake does
+			r.Stir()
 		})
 		both.Wait()
-		if r.resting.Load() && w.waits() {
+		if r.Rests() && w.waits() {
 			t.Fatalf("try %d: it rests, and a resource waits", try)
 		}
 		w.Hear()
-		r.resting.Store(false)
+		r.Stir()
 	}
 }
 
@@ -35,8 +32,9 @@ func TestNoRestOverWork(t *testing.T) {
 func TestLastWordOfHalts(t *testing.T) {
 	t.Parallel()
 	var told error // no lock: the reconciler's own orders them
-	s := &Site{Log: slog.New(slog.DiscardHandler), Observe: Observer{Halted: func(err error) { told = err }}}
-	r := &Reconciler{s: s}
+	s := siteOf(NewWorkset())
+	s.Observe.Halted = func(err error) { told = err }
+	r := New(s, Options{})
 	full := errors.New("full")
 	for try := range 10_000 {
 		var both sync.WaitGroup

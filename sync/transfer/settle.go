@@ -2,39 +2,29 @@ package transfer
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
-	"strings"
-	"time"
 
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
 )
 
-// The ledger backs off by the number of requests, with jitter. Lasting failures start at retryCap.
-const (
-	retryFirst = 250 * time.Millisecond
-	// retryWrong follows a wrong answer: most are spoilt once, and nobody is overloaded.
-	retryWrong = 25 * time.Millisecond
-	retryCap   = time.Hour
-	diskRetry  = 10 * time.Second
-	// staleAsks bounds the failures that ask for a newer list (F47, F48).
-	staleAsks = 4
-)
+// staleAsks bounds the failures that ask for a newer list (F47, F48).
+const staleAsks = 4
 
 // settle makes one group durable: files first, rows after, in one commit (CONTRIBUTING.md 3.3). No file gets its name
 // before its want and its notification are durable (planner.foresee).
 func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
+	if len(group) == 0 {
+		return nil
+	}
 	r.giveUp(group)
 	err := ctx.Err()
 	if err == nil {
 		err = r.s.Store.Durable(ctx)
 	}
 	if err != nil {
-		for _, o := range group {
-			o.discard()
-		}
+		discard(group)
 		return err
 	}
 	r.place(ctx, group)
@@ -50,6 +40,12 @@ func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
 	return err
 }
 
+func discard(group []*outcome) {
+	for _, o := range group {
+		o.discard()
+	}
+}
+
 // giveUp fails outcomes of wants that were never recorded: such a file might have to go again at once (P5). Rows makes
 // it wait for a commit under way.
 func (r *Reconciler) giveUp(group []*outcome) {
@@ -58,8 +54,9 @@ func (r *Reconciler) giveUp(group []*outcome) {
 	defer w.Rows.Unlock()
 	for _, o := range group {
 		if w.is(o.res.ID, void) {
-			o.discard()
-			o.fail(failure{class: "canceled", reason: "the state could not record that it is wanted", unasked: true})
+			o.fail(&failure{
+				class: "canceled", reason: "the state could not record that it is wanted", unasked: true,
+			})
 		}
 	}
 }
@@ -82,8 +79,7 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 	errs, systemic := r.s.Mirror.Place(ctx, items)
 	for i, o := range of {
 		if errs[i] != nil {
-			o.discard()
-			o.failWith(errs[i])
+			o.fail(errs[i])
 			if o.unsure = systemic != nil; o.unsure { // before another want is planned
 				r.s.Doubt(o.res.ID)
 			}
@@ -116,18 +112,15 @@ func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
 	if err := r.s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	var p Progress
-	r.s.Observe.settled(group)
+	r.count(group)
 	for _, o := range group {
 		again := w.is(o.res.ID, touched)
 		w.end(o.res)
-		r.count(o, &p)
 		r.tell(o, again)
 	}
 	if slices.ContainsFunc(c.Resources, removes) {
 		w.Removals()
 	}
-	r.s.made(p)
 	return nil
 }
 
@@ -171,12 +164,12 @@ func (r *Reconciler) recordOne(
 		work := store.Work{}
 		switch o.verdict {
 		case verdictFailed:
-			work = r.reschedule(o, now)
+			work = o.reschedule(now)
 		case verdictThere:
 			wants, rc.Want = r.stays(o, wants, have) // the want may be newer than the file
 			work = merge.WorkForAll(wants, have, now)
 		case verdictGone:
-			if o.want.State == store.WantAbsent {
+			if o.absent() {
 				work = store.Work{Action: store.ActionRemove, Due: now}
 				break
 			}
@@ -185,9 +178,9 @@ func (r *Reconciler) recordOne(
 			wants, rc.Want = r.decided(o, wants)
 			work = merge.WorkForAll(wants, have, now)
 		default:
-			if o.want == nil || o.want.State == store.WantAbsent {
+			if o.absent() {
 				work = merge.WorkForAll(wants, have, now)
-			} else if o.want.State == store.WantAsk && o.there() {
+			} else if o.asks() && o.there() {
 				wants, rc.Want = r.decided(o, wants)
 				if w := merge.Effective(wants); w != nil && w.SetID != o.want.SetID { // newer than the answer
 					work = merge.WorkFor(w, have, now)
@@ -195,9 +188,9 @@ func (r *Reconciler) recordOne(
 			}
 		}
 		rc.Work = &work
-		o.settled(&rc)
+		rc.DropContent = o.want != nil && o.want.Inline && work.Action != store.ActionFetch
 	} else if o.unsure { // the planner could not know what is on disk
-		work := r.reschedule(o, now)
+		work := o.reschedule(now)
 		rc.Work = &work
 	} else if o.learnt {
 		work := merge.WorkForAll(wants, have, now)
@@ -212,8 +205,6 @@ func (r *Reconciler) recordOne(
 	merge.Total(sums, o.res.Wants, &o.res.Have, wants, have)
 	c.Resources = append(c.Resources, rc)
 }
-
-func (o *outcome) there() bool { return o.verdict == verdictFetched || o.verdict == verdictCleared }
 
 // decided writes the Source's answer, or the policy's refusal, into the want.
 func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
@@ -261,16 +252,16 @@ func removes(rc store.ResourceChange) bool {
 
 func (r *Reconciler) tell(o *outcome, touched bool) {
 	if o.verdict == verdictThere {
-		r.s.hint(o.want.SetID)
+		r.s.Hint(o.want.SetID)
 	}
 	if touched {
 		r.s.Name([]int64{o.res.ID})
 		return
 	}
 	if o.verdict == verdictFailed && o.failure.stale && o.res.Work.Attempts < staleAsks && o.want != nil {
-		r.s.hint(o.want.SetID)
+		r.s.Hint(o.want.SetID)
 	}
-	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
+	if o.verdict == verdictGone && o.absent() {
 		return
 	}
 	r.s.landed(o.res.ID, o.verdict == verdictFailed)
@@ -283,89 +274,33 @@ func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
 	})
 }
 
-func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
-	w := o.res.Work
-	if !w.Since.Known() || w.Since == 0 || w.Attempts == 0 {
-		w.Since = now
-	}
-	w.Action = store.ActionFetch
-	if !o.failure.unasked {
-		w.Attempts += max(o.failure.asked, 1)
-	}
-	w.Class, w.Cause, w.Reason = o.failure.class, o.failure.cause, Clip(o.failure.reason, 500)
-	w.Due = now + store.Micros(backoff(w.Attempts, o.failure)/time.Microsecond)
-	return w
-}
-
-func backoff(attempts int, f failure) time.Duration {
-	d := retryCap
-	switch {
-	case f.class == classDisk: // the disk is probed by itself (F6)
-		d = diskRetry
-	case !f.lasts && attempts < 16:
-		n := max(attempts-1, 0)
-		if d = min(retryFirst<<n, retryCap); f.wrong {
-			d = min(retryWrong<<(2*n), d)
-		}
-	}
-	d -= time.Duration(rand.Int64N(int64(d)/4 + 1))
-	return max(d, f.wait)
-}
-
-func (r *Reconciler) count(o *outcome, p *Progress) {
-	p.Bytes += o.bytes
-	if o.verdict == verdictFailed {
-		p.Failed++
-	} else {
-		p.Done++
-	}
-	r.tally.add(func(t *tally) {
-		if o.want != nil && o.want.State == store.WantAsk && o.took > 0 {
-			t.asked++
-		}
-		switch t.end(o.res.ID, o.foundRight()); o.verdict {
-		case verdictFetched:
-			t.fetched++
-		case verdictFailed:
-			t.failing.Add(o.res.ID)
-			return
-		}
-		t.failing.Remove(o.res.ID)
-	})
-}
-
-func (o *outcome) foundRight() bool {
-	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) &&
-		o.want != nil && o.want.State != store.WantAbsent
-}
-
-// untried drops failures after the time for retries. A new want, or a failure of the disk, keeps a resource due.
-func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
-	out := rs[:0]
-	now := r.s.Now()
-	r.tally.add(func(t *tally) {
-		late := t.late(now)
-		for _, res := range rs {
-			if w := &res.Work; !late || w.Attempts == 0 || w.Class == classDisk || !t.failing.Has(res.ID) {
-				out = append(out, res)
+// count adds a recorded group to the tally, and tells of it.
+func (r *Reconciler) count(group []*outcome) {
+	var p Progress
+	r.tallied(func(t *tally) {
+		for _, o := range group {
+			if o.asks() && o.took > 0 {
+				t.sum.Asked++
 			}
+			right := (o.verdict == verdictCleared || o.verdict == verdictAdopted) && !o.absent()
+			t.end(o.res.ID, right)
+			if p.Bytes += o.bytes; o.verdict == verdictFailed {
+				p.Failed++
+				t.failing.Add(o.res.ID)
+				continue
+			}
+			if p.Done++; o.verdict == verdictFetched {
+				t.sum.Fetched++
+			}
+			t.failing.Remove(o.res.ID)
 		}
 	})
-	return out
-}
-
-func (t *tally) late(now time.Time) bool { return !t.until.IsZero() && now.After(t.until) }
-
-func (r *Reconciler) late() (until time.Time, late bool) {
-	now := r.s.Now()
-	r.tally.add(func(t *tally) { until, late = t.until, t.late(now) })
-	return until, late
-}
-
-// Clip shortens a text for people, never inside a character.
-func Clip(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "") + "…"
+	for _, o := range group {
+		told := Settled{Result: results[o.verdict], Class: o.failure.class, Bytes: o.bytes, Took: o.took}
+		if o.verdict == verdictFetched {
+			told.Placed = o.have.Length
+		}
+		r.s.Observe.Settled(told)
 	}
-	return s
+	r.s.Progress(p)
 }

@@ -4,11 +4,9 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +29,7 @@ type Site struct {
 	Means    Means
 	Observe  Observer
 	Progress func(Progress)
-	// Hint asks for a newer list of a set; may be nil.
+	// Hint asks for a newer list of a set.
 	Hint func(setID int64)
 	// Rule refuses URIs of a set, nil for a set that is not pulled.
 	Rule func(set int64) func(uri string) (refused string)
@@ -56,18 +54,6 @@ type Means struct {
 // LocalNow is our own clock.
 func (s *Site) LocalNow() store.Micros { return store.MicrosOf(s.Now()) }
 
-func (s *Site) hint(setID int64) {
-	if s.Hint != nil {
-		s.Hint(setID)
-	}
-}
-
-func (s *Site) made(p Progress) {
-	if s.Progress != nil {
-		s.Progress(p)
-	}
-}
-
 // HashFile returns SHA-256 and length of a mirror file, and the sum of other if given.
 func (s *Site) HashFile(
 	ctx context.Context, key string, other hash.Hash,
@@ -76,7 +62,7 @@ func (s *Site) HashFile(
 }
 
 // Begun records before the first change of a file that a run is under way: the next run looks at the disk if this one
-// is cut (F1, F2). A run without changes is spared that.
+// is cut (F1, F2).
 func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if s.Unclean.Load() {
 		return nil
@@ -107,6 +93,26 @@ const (
 type Progress struct {
 	Listed, Done, Failed, Deleted int64 // increments
 	Bytes                         int64
+}
+
+// Observer gets reports on files. Its functions must be quick and safe for concurrent use.
+type Observer struct {
+	// Settled is called once an outcome is recorded.
+	Settled func(Settled)
+	// Removed counts removed files.
+	Removed func(n int64)
+	// Halted gets the reason when the mirror stops taking files (F6), nil when that is over.
+	Halted func(err error)
+}
+
+// Settled is how the work on one resource ended.
+type Settled struct {
+	Result string // fetched, unchanged, gone, refused or failed
+	Class  string // of a failure (store.Work.Class)
+	Placed int64  // length of the placed file
+	// Bytes that came, and the time until they were checked or failed; 0 without a request.
+	Bytes int64
+	Took  time.Duration
 }
 
 // Watch has the state record a run before any file changes.
@@ -167,45 +173,4 @@ func AllOf(n int, err error) []error {
 		errs[i] = err
 	}
 	return errs
-}
-
-// lingerFor bounds how long an ended run may still place files.
-const lingerFor = 5 * time.Second
-
-// orderly tells whether a run was asked to end. Otherwise it must place nothing more: another process may own the
-// Source by now.
-func orderly(ctx context.Context) bool {
-	return errors.Is(context.Cause(ctx), context.Canceled)
-}
-
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
-	longer, end := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if !orderly(ctx) {
-			end()
-			return
-		}
-		late := time.NewTimer(lingerFor)
-		defer late.Stop()
-		select {
-		case <-late.C:
-			end()
-		case <-longer.Done():
-		}
-	})
-	return longer, func() { stop(); end() }
-}
-
-// came drops failures from a group once ctx has ended, which caused most of them.
-func came(ctx context.Context, group []*outcome) []*outcome {
-	if ctx.Err() == nil {
-		return group
-	}
-	return slices.DeleteFunc(group, func(o *outcome) bool {
-		failed := o.verdict == verdictFailed
-		if failed {
-			o.discard()
-		}
-		return failed
-	})
 }

@@ -15,66 +15,75 @@ import (
 func TestSetAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var ts transfers
-		next := ts.watches(t.Context()) // of a worker that has had many
-		off := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAside) }
-		well := func(silence time.Duration) {
-			ctx, u := ts.begin(next, time.Now(), -1, false)
-			if ctx.Err() != nil {
+		var as attempts
+		begin := func(length int64, patient bool) *attempt {
+			a := as.begin(t.Context(), nil, patient)
+			if a.ctx.Err() != nil {
 				t.Error("begun under the context of one that was broken off")
 			}
-			u.waiting(true, time.Now())
-			<-time.After(silence)
-			ts.end(u, time.Now(), nil)
+			a.silence.begin(length, patient)
+			return a
 		}
-		unknown, first := ts.begin(ts.watches(t.Context()), time.Now(), -1, false)
-		first.waiting(true, time.Now())
+		end := func(a *attempt, err error) {
+			a.silence.end(err)
+			as.end(a, err != nil)
+		}
+		off := func(a *attempt) bool { return errors.Is(context.Cause(a.ctx), errAside) }
+		well := func(silence time.Duration) {
+			a := begin(-1, false)
+			a.waiting(true, time.Now())
+			<-time.After(silence)
+			end(a, nil)
+		}
+		unknown := begin(-1, false)
+		unknown.waiting(true, time.Now())
 		<-time.After(asideFirst - 1)
-		if ts.setAside(1); off(unknown) {
+		if as.setAside(1); off(unknown) {
 			t.Error("too early, while nothing is known of the Source")
 		}
 		<-time.After(2)
-		if ts.setAside(1); !off(unknown) {
+		if as.setAside(1); !off(unknown) {
 			t.Error("not set aside, while nothing is known of the Source")
 		}
-		ts.end(first, time.Now(), errAside)
+		end(unknown, errAside)
 		for range asideShare { // which make up for one
 			well(50 * time.Millisecond)
 		}
-		ours, pausing := ts.begin(ts.watches(t.Context()), time.Now(), -1, false)
+		pausing := begin(-1, false)
 		pausing.waiting(true, time.Now())
 		pausing.waiting(false, time.Now())
-		alive, dripping := ts.begin(ts.watches(t.Context()), time.Now(), -1, false)
-		costly, large := ts.begin(ts.watches(t.Context()), time.Now(), asideBody, false)
+		dripping := begin(-1, false)
+		dripping.waiting(true, time.Now())
+		large := begin(asideBody, false)
 		large.waiting(true, time.Now())
 		large.waiting(false, time.Now())
 		large.waiting(true, time.Now())
-		silent, hung := ts.begin(ts.watches(t.Context()), time.Now(), -1, false)
+		hung := begin(-1, false)
 		hung.waiting(true, time.Now())
 		for range 6 {
 			dripping.waiting(false, time.Now())
 			dripping.waiting(true, time.Now())
 			<-time.After(100 * time.Millisecond)
-			ts.setAside(1)
+			as.setAside(1)
 		}
-		if off(ours) || off(alive) || off(costly) || !off(silent) {
+		if off(pausing) || off(dripping) || off(large) || !off(hung) {
 			t.Errorf("set aside: one in a pause of ours %v, one that moves %v, a large one in its midst %v, one that hangs %v",
-				off(ours), off(alive), off(costly), off(silent))
+				off(pausing), off(dripping), off(large), off(hung))
 		}
-		ts.end(pausing, time.Now(), nil)
-		ts.end(dripping, time.Now(), nil)
-		ts.end(large, time.Now(), context.Canceled)
-		ts.end(hung, time.Now(), errAside)
+		end(pausing, nil)
+		end(dripping, nil)
+		end(large, context.Canceled)
+		end(hung, errAside)
 		for range asideShare - 2 - 1 { // with the two above, one too few
 			well(50 * time.Millisecond)
 		}
 		again := func() bool {
-			ctx, u := ts.begin(next, time.Now(), -1, false)
-			u.waiting(true, time.Now())
+			a := begin(-1, false)
+			a.waiting(true, time.Now())
 			<-time.After(time.Second)
-			ts.setAside(1)
-			ts.end(u, time.Now(), errAside)
-			return off(ctx)
+			as.setAside(1)
+			defer end(a, errAside)
+			return off(a)
 		}
 		if again() {
 			t.Error("more than one in so many was set aside")
@@ -83,52 +92,15 @@ func TestSetAside(t *testing.T) {
 		if !again() {
 			t.Error("not set aside although so many went well")
 		}
-		before := ts.usual
-		_, u := ts.begin(ts.watches(t.Context()), time.Now(), -1, true)
-		u.waiting(true, time.Now())
+		before := as.usual
+		waited := begin(-1, true)
+		waited.waiting(true, time.Now())
 		<-time.After(time.Minute)
-		ts.setAside(16)
-		if ts.end(u, time.Now(), nil); ts.usual <= before {
+		as.setAside(16)
+		if end(waited, nil); as.usual <= before {
 			t.Error("one that was waited for teaches nothing")
 		}
 	})
-}
-
-// TestBusy: a Source that answers at once keeps its places busy with a worker each, and one more for each that waits to ask again,
-// as far as there are more; of one that takes its time all workers ask.
-func TestBusy(t *testing.T) {
-	t.Parallel()
-	r := &Reconciler{s: &Site{Means: Means{Concurrency: 8}}, workers: Workers(8)}
-	c := conductor{r: r}
-	next := r.under.watches(t.Context())
-	answer := func(after time.Duration, times int) {
-		for range times {
-			_, u := r.under.begin(next, time.Now(), -1, false)
-			u.waiting(true, u.began)
-			u.waiting(false, u.began.Add(after))
-			r.under.end(u, u.began.Add(after), nil)
-		}
-	}
-	is := func(when string, want int) {
-		t.Helper()
-		if n := c.busy(); n != want {
-			t.Errorf("%s: %d are busy, want %d", when, n, want)
-		}
-	}
-	is("nothing is known", 10)
-	answer(brisk/4, 1)
-	is("brisk", 8)
-	for _, want := range []int{9, 10, 10} {
-		r.under.resting(true)
-		is("with some that rest", want)
-	}
-	for range 3 {
-		r.under.resting(false)
-	}
-	answer(20*brisk, usualOf)
-	is("slow by now", 10)
-	answer(brisk/4, 8*usualOf)
-	is("brisk again", 8)
 }
 
 // TestSlowPlaces: what hangs is worked on after the others and holds but a part of the places, unless nothing else can come.
@@ -146,11 +118,13 @@ func TestSlowPlaces(t *testing.T) {
 	}
 	begin := func() (slow int) {
 		for {
-			j, ok := c.next()
-			if !ok || !j.patient {
-				return c.slowActive
+			a := c.next(t.Context())
+			if a != nil && !a.patient {
+				c.queue, c.active = append(c.queue, a.res), c.active-1
 			}
-			c.begun(j)
+			if a == nil || !a.patient {
+				return c.attempts.slow
+			}
 		}
 	}
 	if n := begin(); n != 0 {

@@ -1,44 +1,33 @@
 package transfer
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"resyncd/store/blob"
 	"resyncd/sync/spill"
 )
 
-// tally counts the work of a reconciler.
+// tally is what became of a reconciler's work. The lock of the workset guards it.
 type tally struct {
-	mu               sync.Mutex
-	fetched, deleted int64
-	asked            int64         // answers to a question
-	ends             []*ends       // one for each pull under way
-	failing          *spill.Bitmap // rows whose last try failed
-	until            time.Time     // end of retries, zero for never
-	halted           error         // the failure that stops fetching
-	used             int64         // the part of deleted that ended a halt
-	resumed          bool
+	sum     Done
+	counts  []*Count      // one for each pull under way
+	failing *spill.Bitmap // rows whose last try failed
+	until   time.Time     // end of retries, zero for never
+	halted  error         // the failure that stops fetching
+	used    int64         // the part of sum.Deleted that ended a halt
+	resumed bool
+	reading bool // more wants may come at any moment
+	resting bool // nothing is in flight and nothing due
 }
 
-func (t *tally) add(f func(*tally)) {
-	t.mu.Lock()
-	f(t)
-	t.mu.Unlock()
-}
-
-// ends are the resources finished since a pull began: a list read again calls them right, though they may not have been
-// so before.
-type ends struct {
-	right *spill.Bitmap // the file was right already
-	other *spill.Bitmap
-}
-
-// Count is the state of the counters when a pull began.
-type Count struct {
-	fetched, deleted int64
-	asked            int64
-	ends             *ends
+func (r *Reconciler) tallied(f func(*tally)) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	f(&r.tally)
 }
 
 // Done is the work of a reconciler since a Count began.
@@ -49,132 +38,220 @@ type Done struct {
 	Unchanged        int64 // right before the pull
 }
 
+// Count counts for one pull. Resources whose file was right already are kept apart: a list that is read again calls all
+// of them right.
+type Count struct {
+	began        Done
+	right, other *spill.Bitmap
+}
+
 // Count begins to count for a pull, until EndCount.
-func (r *Reconciler) Count() (c Count) {
-	c.ends = &ends{right: spill.NewBitmap(), other: spill.NewBitmap()}
-	r.tally.add(func(t *tally) {
-		c.fetched, c.deleted, c.asked = t.fetched, t.deleted, t.asked
-		t.ends = append(t.ends, c.ends)
+func (r *Reconciler) Count() *Count {
+	c := &Count{right: spill.NewBitmap(), other: spill.NewBitmap()}
+	r.tallied(func(t *tally) {
+		c.began = t.sum
+		t.counts = append(t.counts, c)
 	})
 	return c
 }
 
+// EndCount ends a Count.
+func (r *Reconciler) EndCount(c *Count) {
+	r.tallied(func(t *tally) {
+		t.counts = slices.DeleteFunc(t.counts, func(other *Count) bool { return other == c })
+	})
+}
+
 // Since returns the work since a Count began; calm are the resources that its lists called right.
-func (r *Reconciler) Since(c Count, calm *spill.Bitmap) (d Done) {
-	r.tally.add(func(t *tally) {
+func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
+	r.tallied(func(t *tally) {
 		d = Done{
-			Fetched: t.fetched - c.fetched, Deleted: t.deleted - c.deleted, Asked: t.asked - c.asked,
-			Failed:    t.failing.Len,
-			Unchanged: c.ends.unchanged(calm),
+			Fetched: t.sum.Fetched - c.began.Fetched, Deleted: t.sum.Deleted - c.began.Deleted,
+			Asked: t.sum.Asked - c.began.Asked, Failed: t.failing.Len, Unchanged: c.unchanged(calm),
 		}
 	})
 	return d
 }
 
+// unchanged counts each resource once that was right before the pull, and that nothing else happened to.
+func (c *Count) unchanged(calm *spill.Bitmap) int64 {
+	all := spill.NewBitmap()
+	if calm != nil {
+		all = calm.Clone()
+	}
+	for id := range c.right.All() {
+		all.Add(id)
+	}
+	for id := range c.other.All() {
+		all.Remove(id)
+	}
+	return all.Len
+}
+
+func (t *tally) end(id int64, right bool) {
+	for _, c := range t.counts {
+		if right {
+			c.right.Add(id)
+		} else {
+			c.other.Add(id)
+		}
+	}
+}
+
 // FoundRight notes that a resource is as wanted.
 func (r *Reconciler) FoundRight(id int64) {
-	r.tally.add(func(t *tally) { t.end(id, true) })
+	r.tallied(func(t *tally) { t.end(id, true) })
 }
 
 // Failing are the resources whose last try failed.
 func (r *Reconciler) Failing() (ids *spill.Bitmap) {
-	r.tally.add(func(t *tally) { ids = t.failing.Clone() })
+	r.tallied(func(t *tally) { ids = t.failing.Clone() })
 	return ids
 }
 
-// EndCount ends a Count.
-func (r *Reconciler) EndCount(c Count) {
-	r.tally.add(func(t *tally) {
-		t.ends = slices.DeleteFunc(t.ends, func(e *ends) bool { return e == c.ends })
+// Went counts removed files.
+func (r *Reconciler) Went(n int64) {
+	if n > 0 {
+		r.tallied(func(t *tally) { t.sum.Deleted += n })
+		r.s.Observe.Removed(n)
+		r.s.Progress(Progress{Deleted: n})
+	}
+}
+
+// Reading says whether documents are being read.
+func (r *Reconciler) Reading(on bool) {
+	r.tallied(func(t *tally) { t.reading = on })
+	r.s.Poke()
+}
+
+func (r *Reconciler) isReading() (on bool) {
+	r.tallied(func(t *tally) { on = t.reading })
+	return on
+}
+
+// Retry has failures tried again until end, zero for ever.
+func (r *Reconciler) Retry(end time.Time) {
+	r.tallied(func(t *tally) { t.until = end })
+	r.s.Poke()
+}
+
+// late returns the end of retries once it is over, else zero.
+func (r *Reconciler) late() (until time.Time) {
+	r.tallied(func(t *tally) { until = t.until })
+	if r.s.Now().After(until) {
+		return until
+	}
+	return time.Time{}
+}
+
+// Rests tells whether nothing is in flight and nothing due.
+func (r *Reconciler) Rests() (rests bool) {
+	r.tallied(func(t *tally) { rests = t.resting })
+	return rests
+}
+
+// Stir ends a rest, so that the next one is reported.
+func (r *Reconciler) Stir() {
+	r.tallied(func(t *tally) { t.resting = false })
+	r.s.Poke()
+}
+
+// rest tells whether a rest begins. It holds both locks, or a pull could be concluded without work that is handed over
+// meanwhile.
+func (r *Reconciler) rest(idle bool) (begins bool) {
+	if idle {
+		r.s.Rows.Lock()
+		defer r.s.Rows.Unlock()
+	}
+	r.tallied(func(t *tally) {
+		idle = idle && !r.s.waits()
+		begins, t.resting = idle && !t.resting, idle
 	})
+	return begins
 }
 
-func (t *tally) end(id int64, right bool) {
-	for _, e := range t.ends {
-		if right {
-			e.right.Add(id)
-		} else {
-			e.other.Add(id)
+// halt stops the fetching until the disk takes files again.
+func (r *Reconciler) halt(err error) {
+	if errors.Is(err, blob.ErrNoSpace) && r.s.Means.Delete == DeleteTrash {
+		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: shorten `trash` or "+
+			"set `delete: now` to get it back", err, r.s.Means.TrashFor)
+	}
+	first := false
+	r.tallied(func(t *tally) {
+		if first = t.halted == nil; first {
+			t.halted = err
+			r.s.Observe.Halted(err)
 		}
+	})
+	if first {
+		r.s.Log.Error("the mirror cannot take files; what is left stays owed", "err", err)
 	}
 }
 
-// unchanged counts each resource once that was right before the pull, and that nothing else happened to.
-func (e *ends) unchanged(calm *spill.Bitmap) int64 {
-	if calm == nil {
-		calm = spill.NewBitmap()
+func (r *Reconciler) haltedBy() (err error) {
+	r.tallied(func(t *tally) { err = t.halted })
+	return err
+}
+
+// IsHalted tells whether a failure of the disk stopped the fetching.
+func (r *Reconciler) IsHalted() bool { return r.haltedBy() != nil }
+
+// mayRemove tells whether removals may go on: a full mirror may get room only from its own.
+func (r *Reconciler) mayRemove() bool {
+	err := r.haltedBy()
+	return err == nil || errors.Is(err, blob.ErrNoSpace)
+}
+
+// ErrHalted is the failure that stopped a run, if any.
+func (r *Reconciler) ErrHalted() error {
+	if err := r.haltedBy(); err != nil {
+		return fmt.Errorf("the mirror's disk failed or is full, free it and run again: %w", err)
 	}
-	n := calm.Len
-	for id := range e.right.All() {
-		if !calm.Has(id) {
-			n++
+	return nil
+}
+
+// UseRoom ends the halt of a full mirror after removals that gave room. The trash gives none.
+func (r *Reconciler) UseRoom() {
+	room := false
+	r.tallied(func(t *tally) {
+		deleted := t.sum.Deleted
+		if room = r.s.Means.Delete == DeleteNow && errors.Is(t.halted, blob.ErrNoSpace) && deleted > t.used; room {
+			t.used = deleted
 		}
-	}
-	for id := range e.other.All() {
-		if calm.Has(id) || e.right.Has(id) {
-			n--
-		}
-	}
-	return n
-}
-
-// Observer gets reports on files. Functions may be nil; they must be quick and safe for concurrent use.
-type Observer struct {
-	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
-	Fetched func(result string, n int64)
-	// Settled is called once an outcome is recorded.
-	Settled func(Settled)
-	// Removed counts removed files.
-	Removed func(n int64)
-	// Halted gets the reason when the mirror stops taking files (F6), nil when that is over.
-	Halted func(err error)
-}
-
-// Settled is how the work on one resource ended.
-type Settled struct {
-	Result string
-	Class  string // of a failure (store.Work.Class)
-	Placed int64  // length of the placed file
-	// Bytes that came, and the time until they were checked or failed; 0 without a request.
-	Bytes int64
-	Took  time.Duration
-}
-
-func (o *Observer) removed(n int64) {
-	if o.Removed != nil && n > 0 {
-		o.Removed(n)
+	})
+	if room {
+		r.resume()
 	}
 }
 
-func (o *Observer) halted(err error) {
-	if o.Halted != nil {
-		o.Halted(err)
+const probeBytes = 1 << 20
+
+func (r *Reconciler) probe(ctx context.Context) error {
+	if err := r.s.Mirror.Check(ctx); err != nil {
+		return err
 	}
+	stage, err := r.s.Mirror.NewStage(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = stage.Write(make([]byte, probeBytes))
+	if derr := stage.Discard(); err == nil {
+		err = derr
+	}
+	return err
 }
 
-func (o *Observer) settled(group []*outcome) {
-	if o.Fetched != nil {
-		n := map[string]int64{}
-		for _, out := range group {
-			n[results[out.verdict]]++
-		}
-		for result, count := range n {
-			o.Fetched(result, count)
-		}
-	}
-	if o.Settled == nil {
-		return
-	}
-	for _, out := range group {
-		told := Settled{Result: results[out.verdict], Class: out.failure.class, Bytes: out.bytes, Took: out.took}
-		if out.verdict == verdictFetched {
-			told.Placed = out.have.Length
-		}
-		o.Settled(told)
-	}
+// resume ends a halt. The next rest is reported, even with nothing owed.
+func (r *Reconciler) resume() {
+	r.tallied(func(t *tally) {
+		t.halted, t.resumed, t.resting = nil, true, false
+		r.s.Observe.Halted(nil) // under the lock: a later failure must be reported later
+	})
+	r.s.Log.Info("the mirror takes files again")
 }
 
-var results = [...]string{
-	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
-	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
+// TakeResumed tells whether a halt ended since the last call.
+func (r *Reconciler) TakeResumed() (resumed bool) {
+	r.tallied(func(t *tally) { resumed, t.resumed = t.resumed, false })
+	return resumed
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"resyncd/store"
@@ -19,13 +18,16 @@ const (
 	readyLow = 600
 	// readyPatience bounds a planner's wait for room; rows can be read back later.
 	readyPatience = 200 * time.Millisecond
+	// noteMost bounds how many rows are watched for the latency of notifications (P8).
+	noteMost = 100_000
 )
 
 // Workset is the work for one Source. It has two locks, taken in this order:
 //
 //  1. Rows is held from reading rows to the end of the commit that writes them back. A want that changed
 //     in between would be lost.
-//  2. mu guards the fields below it, and is never held over a call of the store, the disk or the network.
+//  2. mu guards the fields below it and a reconciler's tally, and is never held over a call of the store, the disk or
+//     the network.
 //
 // A resource that is being worked on is in flight; if its want changes it stays owed. The store has all owed work,
 // handed over or not.
@@ -35,21 +37,19 @@ type Workset struct {
 	mu     sync.Mutex
 	flight map[int64]mark
 	// Rows in flight without a worker: urgent ones wait for their commit, ready ones are written.
-	urgent []*store.Resource
-	ready  []*store.Resource
-	open   bool
-	room   chan struct{} // closed once ready has room; may be nil
-	named  []int64
-	all    bool
-	// A removal may be due; removals are under way.
-	remains, removing bool
-	Notes             notes
-	doubtful          map[int64]struct{}
+	urgent   []*store.Resource
+	ready    []*store.Resource
+	open     bool
+	room     chan struct{} // closed once ready has room; may be nil
+	named    []int64
+	all      bool
+	remains  bool // a removal may be due
+	Notes    notes
+	doubtful map[int64]struct{}
 
 	// Follows: new work is named, so that a push needs no paging.
 	Follows bool
 	wake    chan struct{}
-	remove  chan struct{}
 }
 
 type mark uint8
@@ -63,7 +63,7 @@ const (
 func NewWorkset() *Workset {
 	return &Workset{
 		flight: map[int64]mark{}, Notes: notes{rows: map[int64][]*Note{}}, doubtful: map[int64]struct{}{},
-		wake: make(chan struct{}, 1), remove: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
 	}
 }
 
@@ -72,18 +72,19 @@ func NewWorkset() *Workset {
 func (w *Workset) Begin(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.beginLocked(rs)
+	return w.begin(rs)
 }
 
-func (w *Workset) beginLocked(rs []*store.Resource) []*store.Resource {
-	out := rs[:0]
+func (w *Workset) begin(rs []*store.Resource) []*store.Resource {
+	rs = w.idle(rs)
 	for _, r := range rs {
-		if _, busy := w.flight[r.ID]; !busy {
-			w.flight[r.ID] = 0
-			out = append(out, r)
-		}
+		w.flight[r.ID] = 0
 	}
-	return out
+	return rs
+}
+
+func (w *Workset) idle(rs []*store.Resource) []*store.Resource {
+	return slices.DeleteFunc(rs, func(r *store.Resource) bool { _, busy := w.flight[r.ID]; return busy })
 }
 
 // Touch keeps a resource in flight owed after its want changed: only owed work makes the next run look after a cut. The
@@ -126,7 +127,7 @@ func (w *Workset) Busy(id int64) bool {
 func (w *Workset) Idle(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(rs, func(r *store.Resource) bool { _, busy := w.flight[r.ID]; return busy })
+	return w.idle(rs)
 }
 
 // InFlight returns the ids in flight, sorted.
@@ -139,10 +140,10 @@ func (w *Workset) InFlight() []int64 {
 func (w *Workset) end(rs ...*store.Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.endLocked(rs)
+	w.endAll(rs)
 }
 
-func (w *Workset) endLocked(rs []*store.Resource) {
+func (w *Workset) endAll(rs []*store.Resource) {
 	for _, r := range rs {
 		delete(w.flight, r.ID)
 	}
@@ -157,23 +158,21 @@ func (w *Workset) Take() {
 
 // Clear forgets all flights.
 func (w *Workset) Clear() {
+	w.drop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dropLocked()
 	w.open = false
 	clear(w.flight)
 }
 
+// drop leaves what was handed over or announced to the store.
 func (w *Workset) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dropLocked()
-}
-
-func (w *Workset) dropLocked() {
-	w.endLocked(w.urgent)
-	w.endLocked(w.ready)
-	w.urgent, w.ready = nil, nil
+	w.endAll(w.urgent)
+	w.endAll(w.ready)
+	w.remains = w.remains || w.all
+	w.urgent, w.ready, w.named, w.all = nil, nil, nil, false
 	w.makeRoom()
 }
 
@@ -199,7 +198,7 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 	if !w.open || len(w.ready) > readyLow {
 		return false
 	}
-	w.ready = append(w.ready, w.beginLocked(rs)...)
+	w.ready = append(w.ready, w.begin(rs)...)
 	w.Poke()
 	return true
 }
@@ -276,12 +275,16 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear returns the news since the last call.
+// Hear takes the urgent rows and a page of named ones. all: the store has more that is due, maybe removals too.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	urgent, ids, all = w.urgent, w.named, w.all
-	w.urgent, w.named, w.all = nil, nil, false
+	n := min(duePage, len(w.named))
+	urgent, ids, all = w.urgent, w.named[:n:n], w.all
+	if w.urgent, w.named, w.all = nil, w.named[n:], false; len(w.named) == 0 {
+		w.named = nil
+	}
+	w.remains = w.remains || all
 	return urgent, ids, all
 }
 
@@ -293,63 +296,25 @@ func (w *Workset) Poke() {
 	}
 }
 
-// Removals announces a due removal. A run that ends removes after the fetches.
+// Removals announces a due removal.
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.remains = true; w.Follows {
-		w.removeLocked()
-	}
-}
-
-func (w *Workset) fetched() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.remains {
-		w.removeLocked()
-	}
-}
-
-func (w *Workset) removeLocked() {
-	select {
-	case w.remove <- struct{}{}:
-	default:
-	}
-}
-
-func (w *Workset) beginRemovals() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.remains, w.removing = false, true
-}
-
-// removed wakes the conductor: a failed removal is due again, or the disk failed.
-func (w *Workset) removed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.removing = false
+	w.remains = true
 	w.Poke()
 }
 
+// takeRemovals tells whether to look for removals now. A run that ends removes after the fetches.
+func (w *Workset) takeRemovals(fetched bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.remains && (fetched || w.Follows)
+	w.remains = w.remains && !now
+	return now
+}
+
 func (w *Workset) waits() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.waitsLocked()
-}
-
-func (w *Workset) waitsLocked() bool {
-	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.removing
-}
-
-// rest tells whether a rest begins. It holds Rows and mu, or a pull could be concluded without work handed over
-// meanwhile.
-func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
-	w.Rows.Lock()
-	defer w.Rows.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	rests := !w.waitsLocked()
-	return !resting.Swap(rests) && rests
+	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains
 }
 
 // Due are the rows of a commit with work.
@@ -362,9 +327,6 @@ func Due(c *store.Commit) []int64 {
 	}
 	return ids
 }
-
-// noteMost bounds how many rows are watched for the latency of notifications (P8).
-const noteMost = 100_000
 
 // notes are the notifications under way, guarded by the lock of their workset.
 type notes struct {

@@ -101,12 +101,6 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
 	}
-	o.Fetched = func(result string, n int64) {
-		count(console.Fetches, result, n)
-		if also.Fetched != nil {
-			also.Fetched(result, n)
-		}
-	}
 	o.Settled = func(s syncengine.Settled) { r.settled(id, s) }
 	o.Removed = func(n int64) {
 		count(console.Removals, "", n)
@@ -171,6 +165,7 @@ func (r *runner) settled(id int64, s syncengine.Settled) {
 		p.Failed = 1
 	}
 	d.sampler.add(p)
+	d.metrics.Count(console.Fetches, r.name, s.Result, 1)
 	d.metrics.Count(console.FetchedBytes, r.name, "", s.Bytes)
 	if s.Class != "" {
 		d.metrics.Count(console.FetchFailures, r.name, s.Class, 1)

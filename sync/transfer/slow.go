@@ -1,0 +1,204 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"resyncd/store"
+)
+
+// While others wait for a place, a transfer that stays silent far longer than usual is broken off and tried again
+// later: a few that hang would hold all places of the Source. Those that hang get only a part of the places (P11).
+const (
+	asideTimes = 10 // the usual silence
+	asideLeast = 250 * time.Millisecond
+	asideFirst = 2 * time.Second // while the usual is unknown
+	// asideShare bounds the transfers set aside, to one of so many: a Source that is slow as a whole must not be asked
+	// twice.
+	asideShare = 16
+	asideLook  = 50 * time.Millisecond
+	usualOf    = 16
+	asideBody  = 1 << 20
+)
+
+var errAside = errors.New("set aside for others: nothing came for too long")
+
+// attempt is a worker's look at one resource. It is used again after a success, as a new context and hash for each small
+// download cost too many allocations.
+type attempt struct {
+	ctx     context.Context // of the transfer that may be broken off
+	cancel  context.CancelCauseFunc
+	res     *store.Resource
+	patient bool // set aside once, or known to hang
+	body    body
+	silence silence
+	waiting func(begins bool, at time.Time)
+}
+
+// silence is how long a transfer waits for its peer. Its worker writes it; the conductor reads only since meanwhile.
+type silence struct {
+	base   time.Time
+	since  atomic.Int64 // ns from base to the current wait, if that may be broken off; 0: none
+	from   time.Time    // of the current wait
+	most   time.Duration
+	held   bool // never broken off
+	large  bool // not broken off once something came
+	worked bool
+}
+
+func newAttempt(ctx context.Context) *attempt {
+	a := &attempt{silence: silence{base: time.Now()}}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.waiting = a.silence.waits
+	return a
+}
+
+func (s *silence) begin(length int64, patient bool) {
+	s.most, s.held, s.large, s.worked = 0, patient, length >= asideBody, false
+}
+
+// waits records each wait for the peer, called by the download's goroutine only.
+func (s *silence) waits(begins bool, at time.Time) {
+	if begins {
+		if s.from = at; !s.held {
+			s.since.Store(max(int64(at.Sub(s.base)), 1))
+		}
+		return
+	}
+	if s.since.Store(0); !s.from.IsZero() {
+		s.most, s.from = max(s.most, at.Sub(s.from)), time.Time{}
+		s.held = s.held || s.large
+	}
+}
+
+func (s *silence) end(err error) {
+	s.waits(false, time.Now())
+	s.worked = err == nil
+}
+
+// attempts are those of one conductor. The patient ones only teach the usual silence.
+type attempts struct {
+	all, free []*attempt
+	slow      int // patient ones that are under way
+	usual     time.Duration
+	known     bool
+	spent     float64 // transfers set aside, less successes since
+}
+
+func (as *attempts) begin(ctx context.Context, res *store.Resource, patient bool) *attempt {
+	if len(as.free) == 0 {
+		a := newAttempt(ctx)
+		as.all, as.free = append(as.all, a), append(as.free, a)
+	}
+	a := as.free[len(as.free)-1]
+	as.free = as.free[:len(as.free)-1]
+	if a.res, a.patient = res, patient; patient {
+		as.slow++
+	}
+	return a
+}
+
+func (as *attempts) end(a *attempt, failed bool) {
+	if a.patient {
+		as.slow--
+	}
+	if failed || a.ctx.Err() != nil {
+		a.cancel(nil)
+		as.all = slices.DeleteFunc(as.all, func(other *attempt) bool { return other == a })
+		return
+	}
+	as.free = append(as.free, a)
+	if s := &a.silence; s.worked {
+		if s.worked = false; !as.known {
+			as.known, as.usual = true, s.most
+		}
+		as.usual += (s.most - as.usual) / usualOf
+		as.spent = max(as.spent-1.0/asideShare, 0)
+	}
+}
+
+func (as *attempts) setAside(places int) {
+	limit := asideFirst
+	if as.known {
+		limit = max(asideTimes*as.usual, asideLeast)
+	}
+	for _, a := range as.all {
+		if as.spent+1 > float64(places) {
+			return
+		}
+		since := a.silence.since.Load()
+		if since > 0 && time.Since(a.silence.base)-time.Duration(since) >= limit && a.ctx.Err() == nil {
+			a.cancel(errAside)
+			as.spent++
+		}
+	}
+}
+
+// slowPlaces is how many places resources that hang may hold. A Follower leaves some for those that may come.
+func (c *conductor) slowPlaces() int {
+	n, follows := c.r.workers, c.r.s.Follows
+	switch crowded := len(c.queue) > 0; {
+	case crowded && follows:
+		return min(max(n/16, 1), n/8)
+	case crowded:
+		return 0
+	case !follows && !c.r.isReading():
+		return n
+	}
+	return max(n/4, 1)
+}
+
+// next begins the next attempt, nil if there is nothing to begin.
+func (c *conductor) next(ctx context.Context) *attempt {
+	from := &c.queue
+	switch {
+	case c.choked():
+		return nil
+	case len(c.slow) > 0 && c.attempts.slow < c.slowPlaces():
+		from = &c.slow
+	case len(c.queue) == 0:
+		return nil
+	}
+	res := (*from)[0]
+	*from = (*from)[1:]
+	c.active++
+	return c.attempts.begin(ctx, res, from == &c.slow)
+}
+
+func (c *conductor) ended(o *outcome) {
+	c.active--
+	c.attempts.end(o.attempt, o.verdict == verdictFailed)
+	if o.attempt = nil; o.aside {
+		c.putAside(o.res)
+	} else {
+		c.collect(o)
+	}
+}
+
+// putAside has a resource tried after the others, or at once if its want changed meanwhile.
+func (c *conductor) putAside(res *store.Resource) {
+	w := c.r.s
+	w.Rows.Lock()
+	defer w.Rows.Unlock()
+	if !w.is(res.ID, touched) {
+		c.slow = append(c.slow, res)
+		return
+	}
+	w.end(res)
+	w.Name([]int64{res.ID})
+}
+
+func (c *conductor) apart(rs []*store.Resource) []*store.Resource {
+	return slices.DeleteFunc(rs, func(r *store.Resource) bool {
+		hangs := r.Work.Class == classSilent && len(c.slow) < duePage
+		if hangs {
+			c.slow = append(c.slow, r)
+		}
+		return hangs
+	})
+}
+
+func (c *conductor) crowded() bool { return len(c.queue) > 0 && c.active >= c.r.workers }
