@@ -358,7 +358,7 @@ func TestFrameworkIsTakenOnce(t *testing.T) {
 	for range 20 {
 		var a asks
 		for range 5000 {
-			a.framed.Store(make(chan error, 1), true)
+			a.frame(make(chan error, 1))
 		}
 		var both sync.WaitGroup
 		var taken atomic.Int64

@@ -27,7 +27,8 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 	hinted := f.asks.takeHints()
 	var next time.Time
 	for i := range sets {
-		at, err := f.fillSet(ctx, sets[i].ID, hinted[sets[i].ID])
+		_, hint := hinted[sets[i].ID]
+		at, err := f.fillSet(ctx, sets[i].ID, hint)
 		if err != nil {
 			for id := range hinted {
 				f.asks.hint(id)

@@ -279,7 +279,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	}
 	f.s.observe.Pulled(res)
 	for _, r := range p.requests {
-		if r.Ended != nil && f.asks.asking(r) {
+		if r.Ended != nil && slices.Contains(f.asks.open(), r) {
 			r.Ended(res)
 		}
 	}

@@ -31,7 +31,7 @@ type Follower struct {
 	tried    time.Time // the last pull
 	framed   time.Time
 
-	turn      *turn
+	turn      turn
 	asks      asks
 	unsettled atomic.Int32
 	marred    atomic.Bool // a set shows a disk failure until the next pull
@@ -74,8 +74,8 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	}
 	f.offers, f.channels = map[int64]*destination.SetOffer{}, map[int64][]destination.Channel{}
 	f.sets = map[int64]*following{}
-	f.turn = &turn{heard: make(chan struct{}, 1)}
-	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
+	f.turn.heard = make(chan struct{}, 1)
+	f.s, s.Await, s.Keep = s, f.await, f.turn.keep
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
@@ -116,19 +116,23 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) Do(ctx context.Context, w Work) error {
 	switch w {
 	case WorkNotify:
-		return f.alone(ctx, f.notify)
-	case WorkGap:
-		return f.hearing(ctx, f.fillGaps)
-	case WorkFramework:
-		return f.hearing(ctx, f.framework)
-	case WorkPull:
-		return f.hearing(ctx, f.pull)
+		return f.notify(ctx)
 	case WorkConclude:
-		return f.alone(ctx, f.conclude)
+		return f.conclude(ctx)
 	case WorkScrub:
-		return f.alone(ctx, f.scrub)
+		return f.scrub(ctx)
 	}
-	return errors.New("unknown work " + string(w))
+	reads := map[Work]func(context.Context) error{
+		WorkGap: f.fillGaps, WorkFramework: f.framework, WorkPull: f.pull,
+	}[w]
+	if reads == nil {
+		return errors.New("unknown work " + string(w))
+	}
+	if !f.once { // nothing is pushed to a one-shot run
+		f.turn.slice = ctx
+		defer func() { f.turn.slice = nil }()
+	}
+	return reads(ctx)
 }
 
 // RequestPull asks the next WorkPull slice for a pull. Done runs once, at the latest in Close.
@@ -149,7 +153,7 @@ func (f *Follower) Hint(setID int64) {
 // would block for ever.
 func (f *Follower) Rediscover(ctx context.Context) error {
 	done := make(chan error, 1)
-	f.asks.framed.Store(done, true)
+	f.asks.frame(done)
 	f.o.Later(WorkFramework, f.s.Now())
 	select {
 	case err := <-done:
@@ -198,9 +202,9 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 }
 
 func (f *Follower) progress(p transfer.Progress) {
-	for r := range f.asks.pulls.Range {
-		if told := r.(*PullRequest).Progress; told != nil {
-			told(p)
+	for _, r := range f.asks.open() {
+		if r.Progress != nil {
+			r.Progress(p)
 		}
 	}
 }
@@ -261,6 +265,8 @@ type PullRequest struct {
 	Ended    func(Result)
 	Done     func(error)
 	Progress func(transfer.Progress)
+
+	taken bool
 }
 
 // doubtVerdicts has the sets' problems judged anew after an unclean end, because they may be the disk's and over.

@@ -3,9 +3,8 @@ package sync
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
-
-	"sync/atomic"
 
 	"resyncd/destination"
 	"resyncd/destination/safe"
@@ -18,22 +17,12 @@ import (
 // A pull trusts nothing over a wait but the store and its own coverage, which is told of the pushes (Puller.Pushed). A
 // hole that comes up meanwhile waits for the next pull.
 type turn struct {
-	mu sync.Mutex
-	// kept is how many reasons there are to keep the turn over waits. Only who has the turn touches it.
-	kept int
+	slice context.Context // of the slice that gives it away in waits, nil for none
+	kept  int             // reasons to keep it over waits
 	// reading is whose documents are being read; between: notifications are being taken up in a wait of a slice.
 	reading *pull.Puller
 	between bool
 	heard   chan struct{} // something came into the inbox
-}
-
-// await gives the turn away for a wait; resume takes it back.
-func (t *turn) await() (resume func()) {
-	if t.kept > 0 {
-		return func() {}
-	}
-	t.mu.Unlock()
-	return t.mu.Lock
 }
 
 // keep has the turn kept over waits, because a new history overrides a push that comes in its midst.
@@ -42,52 +31,47 @@ func (t *turn) keep() (release func()) {
 	return func() { t.kept-- }
 }
 
+// await has pushes taken up until resume.
+func (f *Follower) await() (resume func()) {
+	if t := &f.turn; t.slice == nil || t.kept > 0 || t.between {
+		return func() {}
+	}
+	stop := make(chan struct{})
+	var listener sync.WaitGroup
+	listener.Go(func() { f.listen(stop) })
+	return func() {
+		close(stop)
+		listener.Wait()
+	}
+}
+
 // Heard has a slice that waits for a document take up the inbox at once. It never blocks and may be called from any
 // goroutine.
 func (f *Follower) Heard() { tell(f.turn.heard) }
 
-func (f *Follower) alone(ctx context.Context, slice func(context.Context) error) error {
-	f.turn.mu.Lock()
-	defer f.turn.mu.Unlock()
-	return slice(ctx)
-}
-
-// hearing carries out a slice that reads documents, and takes up what is pushed while it waits for them.
-func (f *Follower) hearing(ctx context.Context, slice func(context.Context) error) error {
-	waits, over := context.WithCancel(ctx)
-	var listener sync.WaitGroup
-	defer listener.Wait()
-	f.turn.mu.Lock()
-	defer f.turn.mu.Unlock()
-	defer over() // so that whoever gets the turn next knows that the slice has ended
-	listener.Go(func() { f.listen(waits) })
-	return slice(ctx)
-}
-
-// listen takes up the inbox in the waits of a slice. After a failure the deliveries stay for the WorkNotify that was
-// asked for with them.
-func (f *Follower) listen(ctx context.Context) {
-	for {
+// listen takes up the inbox until stop. After a failure the deliveries stay for the WorkNotify that was asked for with
+// them.
+func (f *Follower) listen(stop <-chan struct{}) {
+	t := &f.turn
+	for t.slice != nil {
 		select {
-		case <-f.turn.heard:
-		case <-ctx.Done():
+		case <-t.heard:
+		case <-stop:
 			return
 		}
-		if err := f.hear(ctx); err != nil {
+		if t.slice.Err() != nil {
+			return
+		}
+		if err := f.hear(t.slice); err != nil {
+			t.slice = nil
 			f.s.Log.Warn(
 				"a notification could not be taken up while a document is waited for; it is when that has come",
 				"err", err)
-			return
 		}
 	}
 }
 
 func (f *Follower) hear(ctx context.Context) error {
-	f.turn.mu.Lock()
-	defer f.turn.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil
-	}
 	f.turn.between = true
 	defer func() { f.turn.between = false }()
 	err := safe.Do(func() error { return f.notify(ctx) }) // as the queue does for a slice; here nobody else would
@@ -134,73 +118,101 @@ func (f *Follower) readSet(
 
 // asks holds the requests of other goroutines to a Follower.
 type asks struct {
-	pulls  sync.Map // *PullRequest, until it is answered: whether a pull has taken it
-	framed sync.Map // chan error of each caller that waits for a discovery
-	hints  sync.Map // ids of the sets that may have changed
-	closed atomic.Bool
+	mu     sync.Mutex
+	pulls  []*PullRequest     // until they are answered
+	framed []chan error       // of those that wait for a discovery; buffered
+	hints  map[int64]struct{} // sets that may have changed
+	closed bool
+}
+
+func (a *asks) locked(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
 }
 
 func (a *asks) request(r *PullRequest) {
-	if a.pulls.Store(r, false); a.closed.Load() {
+	var closed bool
+	a.locked(func() {
+		a.pulls = append(a.pulls, r)
+		closed = a.closed
+	})
+	if closed {
 		a.answer([]*PullRequest{r}, errClosed)
 	}
 }
 
+// take returns the requests that no pull has taken.
 func (a *asks) take() (rs []*PullRequest) {
-	for r := range a.pulls.Range {
-		if a.pulls.CompareAndSwap(r, false, true) {
-			rs = append(rs, r.(*PullRequest))
+	a.locked(func() {
+		for _, r := range a.pulls {
+			if !r.taken {
+				r.taken = true
+				rs = append(rs, r)
+			}
 		}
-	}
+	})
+	return rs
+}
+
+func (a *asks) open() (rs []*PullRequest) {
+	a.locked(func() { rs = slices.Clone(a.pulls) })
 	return rs
 }
 
 func (a *asks) answer(rs []*PullRequest, err error) {
 	for _, r := range rs {
-		if _, open := a.pulls.LoadAndDelete(r); open && r.Done != nil {
+		open := false
+		a.locked(func() {
+			i := slices.Index(a.pulls, r)
+			if open = i >= 0; open {
+				a.pulls = slices.Delete(a.pulls, i, i+1)
+			}
+		})
+		if open && r.Done != nil {
 			r.Done(err)
 		}
 	}
 }
 
-func (a *asks) asking(r *PullRequest) bool {
-	_, open := a.pulls.Load(r)
-	return open
+func (a *asks) frame(done chan error) {
+	a.locked(func() {
+		if a.closed {
+			done <- errClosed
+		} else {
+			a.framed = append(a.framed, done)
+		}
+	})
 }
 
 func (a *asks) takeFramework() (waiting []chan error) {
-	for w := range a.framed.Range {
-		if _, open := a.framed.LoadAndDelete(w); open { // a second answer would block for ever
-			waiting = append(waiting, w.(chan error))
-		}
-	}
+	a.locked(func() { waiting, a.framed = a.framed, nil })
 	return waiting
 }
 
-func (a *asks) hint(set int64) { a.hints.Store(set, true) }
+func (a *asks) hint(set int64) {
+	a.locked(func() {
+		if a.hints == nil {
+			a.hints = map[int64]struct{}{}
+		}
+		a.hints[set] = struct{}{}
+	})
+}
 
-func (a *asks) takeHints() map[int64]bool {
-	hints := map[int64]bool{}
-	for id := range a.hints.Range {
-		a.hints.Delete(id)
-		hints[id.(int64)] = true
-	}
+func (a *asks) takeHints() (hints map[int64]struct{}) {
+	a.locked(func() { hints, a.hints = a.hints, nil })
 	return hints
 }
 
-func (a *asks) hinted() bool {
-	for range a.hints.Range {
-		return true
-	}
-	return false
+func (a *asks) hinted() (some bool) {
+	a.locked(func() { some = len(a.hints) > 0 })
+	return some
 }
 
 func (a *asks) close() {
-	a.closed.Store(true)
-	for r := range a.pulls.Range {
-		a.answer([]*PullRequest{r.(*PullRequest)}, errClosed)
-	}
+	a.locked(func() { a.closed = true })
+	a.answer(a.open(), errClosed)
 	for _, w := range a.takeFramework() {
-		w <- errClosed // buffered
+		w <- errClosed
 	}
 }

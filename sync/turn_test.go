@@ -289,23 +289,24 @@ func (p *pusher) want(name string) *store.Want {
 // TestResetKeepsTheTurn: a baseline that begins a new history overrides newer wants, so no push may come in its midst.
 func TestResetKeepsTheTurn(t *testing.T) {
 	t.Parallel()
-	u := &turn{}
-	u.mu.Lock()
-	release := u.keep()
-	resume := u.await()
-	if u.mu.TryLock() {
+	p := newSettled(t, source.Options{}, nil)
+	h := p.hand(t)
+	h.turn.slice = t.Context()
+	h.Heard()
+	release := h.turn.keep()
+	h.await()()
+	if release(); h.begun {
 		t.Error("the turn was given away")
 	}
-	resume()
-	release()
-	resume = u.await()
-	if !u.mu.TryLock() {
-		t.Fatal("the turn was not given away")
+	h.turn.slice = nil
+	if h.await()(); h.begun {
+		t.Error("a slice that reads no documents gave its turn away")
 	}
-	u.mu.Unlock()
-	resume()
-	if u.mu.TryLock() {
-		t.Error("the turn was not taken back")
+	h.turn.slice = t.Context()
+	resume := h.await()
+	p.eventually("the turn is given away", func() bool { return len(h.turn.heard) == 0 })
+	if resume(); !h.begun || h.turn.between {
+		t.Errorf("taken up: %v; the turn was not taken back: %v", h.begun, h.turn.between)
 	}
 }
 
@@ -317,8 +318,11 @@ func TestListenerEnds(t *testing.T) {
 	h := p.hand(t)
 	over, end := context.WithCancel(t.Context())
 	end()
-	if err := h.hear(over); err != nil || h.begun {
-		t.Errorf("%v; looked into the inbox: %v", err, h.begun)
+	h.turn.slice = over
+	h.Heard()
+	h.Heard() // never blocks
+	if h.await()(); h.begun {
+		t.Error("looked into the inbox after the end")
 	}
 	later := h.o.Later
 	h.o.Later = func(Work, time.Time) { panic("on purpose") }
@@ -326,11 +330,6 @@ func TestListenerEnds(t *testing.T) {
 		t.Errorf("%v, between %v", err, h.turn.between)
 	}
 	h.o.Later = later
-	h.Heard()
-	h.Heard() // never blocks
-	if err := h.hearing(t.Context(), func(ctx context.Context) error { defer h.turn.await()(); return ctx.Err() }); err != nil {
-		t.Error(err)
-	}
 }
 
 // notices waits until the inbox was looked through, as far as it can be before a hole is closed.

@@ -66,9 +66,9 @@ func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
 	o := daemon.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now, Announce: func(string, string) error { return nil }}
 	w := &wired{src: src, mirror: cfg.Mirror, mirrored: make(chan syncengine.Mirrored, 1<<16), fetched: make(chan int64, 1<<16)}
 	o.Observe.Mirrored = func(m syncengine.Mirrored) { w.mirrored <- m }
-	o.Observe.Fetched = func(result string, n int64) {
-		if result == "fetched" {
-			w.fetched <- n
+	o.Observe.Settled = func(s syncengine.Settled) {
+		if s.Result == "fetched" {
+			w.fetched <- 1
 		}
 	}
 	d := daemon.New(o)

@@ -101,7 +101,12 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
 	}
-	o.Settled = func(s syncengine.Settled) { r.settled(id, s) }
+	o.Settled = func(s syncengine.Settled) {
+		r.settled(id, s)
+		if also.Settled != nil {
+			also.Settled(s)
+		}
+	}
 	o.Removed = func(n int64) {
 		count(console.Removals, "", n)
 		d.sampler.add(store.Point{SourceID: id, Changes: n})
