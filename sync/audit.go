@@ -231,6 +231,9 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	if err != nil {
 		return 0, err
 	}
+	if err := s.Begun(ctx, nil); err != nil {
+		return 0, err
+	}
 	items := make([]blob.TrashItem, len(keys))
 	for i, k := range keys {
 		items[i] = blob.TrashItem{Key: k, ID: blob.NewTrashID(s.Now())}

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/sync/transfer"
 )
 
 // doubtfulMirror gives files their names and then says that the disk did not confirm it, as often as it is told to.
@@ -28,7 +28,7 @@ func (m doubtfulMirror) Place(ctx context.Context, group []blob.Placement) ([]er
 	if m.placed != nil {
 		m.placed()
 	}
-	return transfer.AllOf(len(group), blob.ErrSync), blob.ErrSync
+	return slices.Repeat([]error{blob.ErrSync}, len(group)), blob.ErrSync
 }
 
 // TestUnconfirmedThenUnwanted: a file that was given its name, but not for certain, is found when the next word is that the

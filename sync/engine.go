@@ -104,6 +104,7 @@ type session struct {
 	// explained are what a dry run has reported or found right, so that no later set does again.
 	explained *spill.Bitmap
 	would     Would
+	noRule    string // why URIs of an unknown set are refused, "" where planning has judged them
 }
 
 func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Observer) (*session, error) {
@@ -125,7 +126,9 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 	if o.Plan != nil {
 		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
 	}
-	one(&s.o.Progress)
+	if o.Progress == nil {
+		s.o.Progress = func(Progress) {}
+	}
 	site := &transfer.Site{
 		Workset: transfer.NewWorkset(), Store: e.Store, SourceID: src.ID, Claim: claim, Now: e.now(), Mirror: t.Mirror,
 		Log: e.log().With("source", t.Name), Look: t.Adopt || src.Unclean, Progress: s.o.Progress,
@@ -138,9 +141,6 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 		},
 		Hint: func(int64) {},
 	}
-	if t.Mirror != nil && o.Plan == nil {
-		t.Mirror = site.Watch()
-	}
 	s.Source = &pull.Source{
 		Site: site, Target: t, Limits: e.unordered, Full: o.Full, Dry: o.Plan != nil,
 		From: cmp.Or(o.From, store.NoTime), Await: nobody, Keep: nobody,
@@ -148,7 +148,13 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 			Skipped: s.observe.Skipped, Rotten: s.observe.Rotten, Held: s.observe.Held, Gap: s.observe.Gap,
 		},
 	}
-	s.Rule, s.Content = s.Scopes.Of, s.ContentOfInline
+	s.Content = s.ContentOfInline
+	s.Rule = func(set int64) func(string) string {
+		if rule := s.Scopes.Of(set); rule != nil {
+			return rule
+		}
+		return func(string) string { return s.noRule }
+	}
 	policy := t.PolicyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.Recheck = src.Policy != policy

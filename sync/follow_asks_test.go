@@ -358,12 +358,12 @@ func TestFrameworkIsTakenOnce(t *testing.T) {
 	for range 20 {
 		var a asks
 		for range 5000 {
-			a.frame(make(chan error, 1))
+			a.request(&PullRequest{work: WorkFramework})
 		}
 		var both sync.WaitGroup
 		var taken atomic.Int64
 		for range 2 {
-			both.Go(func() { taken.Add(int64(len(a.takeFramework()))) })
+			both.Go(func() { taken.Add(int64(len(a.take(WorkFramework)))) })
 		}
 		if both.Wait(); taken.Load() != 5000 {
 			t.Fatalf("%d of 5000 taken", taken.Load())

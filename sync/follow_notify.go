@@ -3,6 +3,8 @@ package sync
 import (
 	"context"
 	"errors"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,40 +23,50 @@ const (
 	inboxBytes = 32 << 20
 )
 
+// inbox pages through the deliveries that are not recorded yet.
+func (f *Follower) inbox(ctx context.Context) iter.Seq2[[]store.Delivery, error] {
+	return func(yield func([]store.Delivery, error) bool) {
+		for q := (store.InboxQuery{SourceID: f.s.SourceID, Limit: inboxPage, MaxBytes: inboxBytes}); ; {
+			ds, err := f.s.Store.Deliveries(ctx, q)
+			if err != nil || len(ds) == 0 {
+				if err != nil {
+					yield(nil, err)
+				}
+				return
+			}
+			size := 0
+			for i := range ds {
+				size += len(ds[i].Body)
+			}
+			full := len(ds) == inboxPage || size >= inboxBytes/2
+			if q.After = ds[len(ds)-1].ID; !yield(ds, nil) || !full {
+				return
+			}
+		}
+	}
+}
+
 // notify takes up the inbox. Deliveries of sets without a baseline and Framework Notifications stay for later slices.
 func (f *Follower) notify(ctx context.Context) error {
 	if !f.begun {
 		f.begun = true
 		f.o.Later(WorkGap, f.s.Now())
 	}
-	for after := int64(0); ; {
-		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
-			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
-		})
-		if err != nil || len(ds) == 0 {
+	for ds, err := range f.inbox(ctx) {
+		if err != nil {
 			return err
 		}
-		after = ds[len(ds)-1].ID
-		var order []int64
 		bySet := map[int64][]*store.Delivery{}
-		size := 0
 		for i := range ds {
-			d := &ds[i]
-			size += len(d.Body)
-			if bySet[d.SetID] == nil {
-				order = append(order, d.SetID)
-			}
-			bySet[d.SetID] = append(bySet[d.SetID], d)
+			bySet[ds[i].SetID] = append(bySet[ds[i].SetID], &ds[i])
 		}
-		for _, id := range order {
+		for _, id := range slices.Sorted(maps.Keys(bySet)) {
 			if err := f.notifySet(ctx, id, bySet[id]); err != nil {
 				return err
 			}
 		}
-		if len(ds) < inboxPage && size < inboxBytes/2 {
-			return nil
-		}
 	}
+	return nil
 }
 
 func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery) error {

@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,17 +88,13 @@ func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 
 // framework rediscovers. Framework Notifications stay in the inbox until the named documents are read.
 func (f *Follower) framework(ctx context.Context) (err error) {
-	waiting := f.asks.takeFramework()
+	waiting := f.asks.take(WorkFramework)
 	if next := f.framed.Add(hintEvery); len(waiting) == 0 && next.After(f.s.Now()) {
 		f.o.Later(WorkFramework, next)
 		return nil
 	}
 	told := error(nil)
-	defer func() {
-		for _, w := range waiting {
-			w <- errors.Join(err, told) // buffered
-		}
-	}()
+	defer func() { f.asks.answer(waiting, errors.Join(err, told)) }()
 	n, err := f.namedDocuments(ctx)
 	if err != nil {
 		return err
@@ -115,7 +112,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	for _, id := range n.order {
+	for _, id := range slices.Sorted(maps.Keys(n.list)) {
 		if err := f.reread(ctx, n, id); err != nil {
 			return err
 		}
@@ -147,23 +144,18 @@ func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 
 type named struct {
 	done     []*store.Delivery
-	order    []int64        // sets with a named list
-	list     map[int64]bool // of those, whether it is the Resource List
+	list     map[int64]bool // sets with a named list: whether it is the Resource List
 	discover bool
 }
 
 func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 	n := &named{list: map[int64]bool{}}
-	for after := int64(0); ; {
-		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
-			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
-		})
-		if err != nil || len(ds) == 0 {
+	for ds, err := range f.inbox(ctx) {
+		if err != nil {
 			return n, err
 		}
 		for i := range ds {
 			d := &ds[i]
-			after = d.ID
 			if d.Kind == store.ChannelFeed || !parsed.NamesDocuments(d) {
 				continue
 			}
@@ -175,6 +167,7 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 			}
 		}
 	}
+	return n, nil
 }
 
 // name sorts one document: a list of a known set is read anew, anything else needs discovery.
@@ -208,9 +201,7 @@ func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
 }
 
 func (n *named) read(set int64, kind rsdoc.Kind) {
-	if n.list[set] = n.list[set] || kind == rsdoc.KindResourceList; !slices.Contains(n.order, set) {
-		n.order = append(n.order, set)
-	}
+	n.list[set] = n.list[set] || kind == rsdoc.KindResourceList
 }
 
 // listEvery is the least time between two reads of a Resource List that notifications name (P8).

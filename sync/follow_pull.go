@@ -39,7 +39,7 @@ var errBroke = errors.New("the pull broke off; the log says why")
 
 // pull reads the offer and each set. The Source's faults are recorded at its sets and return no error.
 func (f *Follower) pull(ctx context.Context) error {
-	requests := f.asks.take()
+	requests := f.asks.take(WorkPull)
 	err := errBroke
 	defer func() {
 		if errors.Is(err, errBroke) { // a panic goes on, and the next try does not know of these requests
@@ -279,7 +279,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	}
 	f.s.observe.Pulled(res)
 	for _, r := range p.requests {
-		if r.Ended != nil && slices.Contains(f.asks.open(), r) {
+		if r.Ended != nil && slices.Contains(f.asks.all(), r) {
 			r.Ended(res)
 		}
 	}

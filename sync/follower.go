@@ -80,10 +80,8 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
-	f.rec = transfer.New(s.Site, transfer.Options{
-		Workers: transfer.Workers(t.Concurrency), Rested: f.rested,
-		Scope: func(string) string { return "the set is unknown" },
-	})
+	s.noRule = "the set is unknown"
+	f.rec = transfer.New(s.Site, transfer.Workers(t.Concurrency), f.rested)
 	return nil
 }
 
@@ -137,6 +135,7 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 
 // RequestPull asks the next WorkPull slice for a pull. Done runs once, at the latest in Close.
 func (f *Follower) RequestPull(r PullRequest) {
+	r.work = WorkPull
 	f.asks.request(&r)
 }
 
@@ -153,7 +152,7 @@ func (f *Follower) Hint(setID int64) {
 // would block for ever.
 func (f *Follower) Rediscover(ctx context.Context) error {
 	done := make(chan error, 1)
-	f.asks.frame(done)
+	f.asks.request(&PullRequest{work: WorkFramework, Done: func(err error) { done <- err }})
 	f.o.Later(WorkFramework, f.s.Now())
 	select {
 	case err := <-done:
@@ -202,7 +201,7 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 }
 
 func (f *Follower) progress(p transfer.Progress) {
-	for _, r := range f.asks.open() {
+	for _, r := range f.asks.all() {
 		if r.Progress != nil {
 			r.Progress(p)
 		}
@@ -266,6 +265,7 @@ type PullRequest struct {
 	Done     func(error)
 	Progress func(transfer.Progress)
 
+	work  Work // the slice that answers it
 	taken bool
 }
 

@@ -105,7 +105,6 @@ func (s *session) workOff(
 				end = s.Now().Add(s.o.RetryFor)
 				rec.Retry(end)
 			}
-			rec.UseRoom()
 			again := rec.TakeResumed()
 			if again {
 				if err := s.tryOwed(ctx); err != nil {
@@ -144,9 +143,7 @@ func (s *session) workOff(
 
 func (s *session) carryOut(ctx context.Context) error {
 	news := make(chan struct{}, 1)
-	rec := transfer.New(s.Site, transfer.Options{
-		Workers: transfer.Workers(s.Target.Concurrency), Scope: noScope, Rested: func() { tell(news) },
-	})
+	rec := transfer.New(s.Site, transfer.Workers(s.Target.Concurrency), func() { tell(news) })
 	rec.Retry(s.Now())
 	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }
@@ -277,6 +274,9 @@ func (s *session) emptyTrash(ctx context.Context) error {
 	for after := ""; ; {
 		ts, err := s.Store.Trash(ctx, s.SourceID, before, after, 1000)
 		if err != nil || len(ts) == 0 {
+			return err
+		}
+		if err := s.Begun(ctx, nil); err != nil {
 			return err
 		}
 		c := &store.Commit{Claim: s.Claim}

@@ -13,6 +13,7 @@ import (
 	"resyncd/sync/merge"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
+	"resyncd/sync/verify"
 )
 
 // Approved is the result of `approve`.
@@ -45,8 +46,8 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	if done.Resources, err = s.DecideHeld(ctx, 0, what, name); err != nil {
 		return done, err
 	}
-	rec := transfer.New(s.Site, transfer.Options{Workers: 1, Scope: noScope})
-	if err := rec.RemoveAll(ctx, func() store.Micros { return pull.EndOfTime }); err != nil {
+	rec := transfer.New(s.Site, 1, nil)
+	if err := rec.RemoveAll(ctx, pull.EndOfTime); err != nil {
 		return done, err
 	}
 	return done, errors.Join(rec.ErrHalted(), s.tidyUp(ctx))
@@ -214,9 +215,12 @@ func (s *session) vacant(ctx context.Context, key string) error {
 
 // bringBack moves a file out of the trash. After a kill before the commit it is in place already.
 func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
+	if err := s.Begun(ctx, nil); err != nil {
+		return err
+	}
 	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		if sum, _, _, herr := s.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
+		if sum, _, _, herr := verify.Hash(ctx, s.Target.Mirror, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
 			return nil
 		}
 	}
@@ -228,7 +232,7 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 
 // recordRestored records the file as kept; what the Source wants stays.
 func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
-	sum, n, _, err := s.HashFile(ctx, tr.Key, nil)
+	sum, n, _, err := verify.Hash(ctx, s.Target.Mirror, tr.Key, nil)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"resyncd/store"
@@ -58,34 +59,13 @@ type Mirrored struct {
 
 // whole returns o with a function that does nothing for each that is nil.
 func (o Observer) whole() *Observer {
-	one(&o.Mirrored)
-	two(&o.Notified)
-	two(&o.Missed)
-	two(&o.Odd)
-	one(&o.Settled)
-	one(&o.Removed)
-	one(&o.Gap)
-	one(&o.Pulled)
-	two(&o.Discovered)
-	one(&o.Unread)
-	one(&o.Skipped)
-	one(&o.Doubted)
-	two(&o.Held)
-	one(&o.Halted)
-	one(&o.Rotten)
+	v := reflect.ValueOf(&o).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.IsNil() {
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
+		}
+	}
 	return &o
-}
-
-func one[A any](f *func(A)) {
-	if *f == nil {
-		*f = func(A) {}
-	}
-}
-
-func two[A, B any](f *func(A, B)) {
-	if *f == nil {
-		*f = func(A, B) {}
-	}
 }
 
 // Result is a run's work on one set and the set's state. It is the line of `sync --json`.

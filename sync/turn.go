@@ -119,8 +119,7 @@ func (f *Follower) readSet(
 // asks holds the requests of other goroutines to a Follower.
 type asks struct {
 	mu     sync.Mutex
-	pulls  []*PullRequest     // until they are answered
-	framed []chan error       // of those that wait for a discovery; buffered
+	open   []*PullRequest     // until they are answered
 	hints  map[int64]struct{} // sets that may have changed
 	closed bool
 }
@@ -133,61 +132,41 @@ func (a *asks) locked(f func()) {
 
 func (a *asks) request(r *PullRequest) {
 	var closed bool
-	a.locked(func() {
-		a.pulls = append(a.pulls, r)
-		closed = a.closed
-	})
+	a.locked(func() { a.open, closed = append(a.open, r), a.closed })
 	if closed {
 		a.answer([]*PullRequest{r}, errClosed)
 	}
 }
 
-// take returns the requests that no pull has taken.
-func (a *asks) take() (rs []*PullRequest) {
+// take returns the requests for a slice that none has taken.
+func (a *asks) take(w Work) (rs []*PullRequest) {
 	a.locked(func() {
-		for _, r := range a.pulls {
-			if !r.taken {
-				r.taken = true
-				rs = append(rs, r)
+		for _, r := range a.open {
+			if r.work == w && !r.taken {
+				r.taken, rs = true, append(rs, r)
 			}
 		}
 	})
 	return rs
 }
 
-func (a *asks) open() (rs []*PullRequest) {
-	a.locked(func() { rs = slices.Clone(a.pulls) })
+func (a *asks) all() (rs []*PullRequest) {
+	a.locked(func() { rs = slices.Clone(a.open) })
 	return rs
 }
 
 func (a *asks) answer(rs []*PullRequest, err error) {
 	for _, r := range rs {
-		open := false
+		had := 0
 		a.locked(func() {
-			i := slices.Index(a.pulls, r)
-			if open = i >= 0; open {
-				a.pulls = slices.Delete(a.pulls, i, i+1)
-			}
+			had = len(a.open)
+			a.open = slices.DeleteFunc(a.open, func(other *PullRequest) bool { return other == r })
+			had -= len(a.open)
 		})
-		if open && r.Done != nil {
+		if had > 0 && r.Done != nil {
 			r.Done(err)
 		}
 	}
-}
-
-func (a *asks) frame(done chan error) {
-	a.locked(func() {
-		if a.closed {
-			done <- errClosed
-		} else {
-			a.framed = append(a.framed, done)
-		}
-	})
-}
-
-func (a *asks) takeFramework() (waiting []chan error) {
-	a.locked(func() { waiting, a.framed = a.framed, nil })
-	return waiting
 }
 
 func (a *asks) hint(set int64) {
@@ -211,8 +190,5 @@ func (a *asks) hinted() (some bool) {
 
 func (a *asks) close() {
 	a.locked(func() { a.closed = true })
-	a.answer(a.open(), errClosed)
-	for _, w := range a.takeFramework() {
-		w <- errClosed
-	}
+	a.answer(a.all(), errClosed)
 }

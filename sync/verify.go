@@ -119,9 +119,6 @@ func tellAll(page []verify.Problem, tell func(Finding) error) error {
 	return nil
 }
 
-// noScope accepts all resources: planning has checked their scope.
-func noScope(string) string { return "" }
-
 // renew has damaged files fetched by a running reconciler, unless they are being replaced or were since.
 func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	ids := idsOf(found)

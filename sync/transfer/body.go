@@ -23,20 +23,15 @@ type body struct {
 	room   [64]byte // avoids an allocation for each sum
 }
 
-// receive begins anew with another stage.
-func (b *body) receive(stage blob.Stage, digests string) {
-	own := b.own
-	if own == nil {
-		own = sha256.New()
-	}
-	own.Reset()
-	*b = body{stage: stage, own: own}
+func newBody(stage blob.Stage, digests string) body {
+	b := body{stage: stage, own: sha256.New()}
 	if d, ok := parsed.Strongest(digests); ok {
 		b.digest = d
 		if d.Alg != rsdoc.SHA256 {
 			b.other = d.New()
 		}
 	}
+	return b
 }
 
 func (b *body) Write(p []byte) (int, error) {

@@ -45,25 +45,13 @@ const (
 type Reconciler struct {
 	s       *Site
 	workers int
-	scope   func(uri string) (refused string)
 	rested  func()
 	tally   tally
 }
 
-// Options say how a reconciler works.
-type Options struct {
-	Workers int
-	// Scope is the rule for URIs of sets without one.
-	Scope func(uri string) (refused string)
-	// Rested is called whenever nothing is in flight and nothing due.
-	Rested func()
-}
-
-// New is a reconciler of a site.
-func New(s *Site, o Options) *Reconciler {
-	return &Reconciler{
-		s: s, workers: o.Workers, scope: o.Scope, rested: o.Rested, tally: tally{failing: spill.NewBitmap()},
-	}
+// New is a reconciler of a site. rested is called whenever nothing is in flight and nothing due.
+func New(s *Site, workers int, rested func()) *Reconciler {
+	return &Reconciler{s: s, workers: workers, rested: rested, tally: tally{failing: spill.NewBitmap()}}
 }
 
 // Workers is the number of workers for a concurrency. Some hold no place, while they pause or check a body.
@@ -95,16 +83,13 @@ type conductor struct {
 	attempts attempts
 
 	queue  []*store.Resource
-	fed    bool // more handed-over rows wait
 	after  int64
 	dry    bool // nothing is due above after
 	again  bool // rows below after may be due too
 	active int
 	slow   []*store.Resource // those that hang, tried after the others
 	batch  group
-
-	left time.Time // the end of retries at the last leave
-	look look
+	look   look
 }
 
 type group struct {
@@ -228,13 +213,13 @@ func (c *conductor) run(ctx context.Context) error {
 		if err := c.page(ctx); err != nil {
 			return err
 		}
-		if err := c.arm(ctx); err != nil {
-			return err
-		}
 		if c.handOut(ctx) {
 			continue
 		}
 		c.step(ctx)
+		if err := c.arm(ctx); err != nil {
+			return err
+		}
 		if c.r.rest(c.idle() && c.dry && !c.disk.removes) {
 			c.r.rested()
 		}
@@ -264,16 +249,17 @@ func (c *conductor) run(ctx context.Context) error {
 	}
 }
 
-func (c *conductor) handOut(ctx context.Context) (gave bool) {
+// handOut tells whether anything left the queue.
+func (c *conductor) handOut(ctx context.Context) bool {
+	had := len(c.queue) + len(c.slow)
 	for c.active < c.r.workers {
 		a := c.next(ctx)
 		if a == nil {
 			break
 		}
 		c.jobs <- a
-		gave = true
 	}
-	return gave
+	return len(c.queue)+len(c.slow) < had
 }
 
 // endedToo takes all other finished outcomes: one round of run for each costs more than the hash of a small file.
@@ -322,7 +308,7 @@ func (c *conductor) stepped(d done) error {
 	c.disk.busy = false
 	if d.removal {
 		if c.disk.after, c.disk.removes = d.after, d.more; !d.more && d.err == nil {
-			c.r.UseRoom()
+			c.r.useRoom()
 		}
 	}
 	c.stir()

@@ -6,6 +6,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/verify"
 )
 
 // A resource is doubtful when its file may be newer than its row, because the disk or the state failed. It is compared
@@ -89,7 +90,7 @@ func (s *Site) Intruder(ctx context.Context, r *store.Resource) (*store.Have, er
 	if err != nil {
 		return nil, err
 	}
-	sum, n, _, err := s.HashFile(ctx, r.Key, nil)
+	sum, n, _, err := verify.Hash(ctx, s.Mirror, r.Key, nil)
 	if errors.Is(err, blob.ErrIO) {
 		sum, n, err = [32]byte{}, info.Length, nil
 	}
@@ -108,7 +109,7 @@ func (s *Site) Actual(ctx context.Context, r *store.Resource) (*store.Have, erro
 	if err == nil {
 		var sum [32]byte
 		var n int64
-		switch sum, n, _, err = s.HashFile(ctx, r.Key, nil); {
+		switch sum, n, _, err = verify.Hash(ctx, s.Mirror, r.Key, nil); {
 		case errors.Is(err, blob.ErrIO): // one unreadable file must not hold up others (F10)
 			now, err = s.Unknown([32]byte{}, info.Length, info.ModTime), nil
 			now.State = h.State

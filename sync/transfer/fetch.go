@@ -15,6 +15,7 @@ import (
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/verify"
 )
 
 // work has a panic cost one resource only (F5).
@@ -122,7 +123,7 @@ func (r *Reconciler) asListed(ctx context.Context, o *outcome) (sum [32]byte, n 
 	if !ok {
 		return sum, 0, "", nil
 	}
-	sum, n, other, err := r.s.HashFile(ctx, o.res.Key, d.New())
+	sum, n, other, err := verify.Hash(ctx, r.s.Mirror, o.res.Key, d.New())
 	switch {
 	case blob.Missing(err), errors.Is(err, blob.ErrNotRegular), errors.Is(err, blob.ErrIO):
 		return sum, n, "", nil
@@ -172,7 +173,7 @@ func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome, from tra
 		return err
 	}
 	o.stage = stage
-	a.body.receive(stage, o.want.Digests)
+	a.body = newBody(stage, o.want.Digests)
 	res, err := from(ctx, a, o)
 	if err != nil {
 		return err
@@ -235,22 +236,12 @@ func (r *Reconciler) confirm(ctx context.Context, o *outcome) error {
 }
 
 func (r *Reconciler) request(o *outcome) fetch.Request {
-	scope := r.scope
-	if own := r.s.Rule(o.want.SetID); own != nil {
-		scope = own
-	}
+	refused := r.s.Rule(o.want.SetID)
 	return fetch.Request{
-		URL: o.res.URI, Policy: r.s.Means.Policy, Once: r.triedBefore(o.res),
-		InScope: func(uri string) bool { return scope(uri) == "" },
+		URL: o.res.URI, Policy: r.s.Means.Policy,
+		InScope: func(uri string) bool { return refused(uri) == "" },
+		Once:    r.triedBefore(o.res), // or quick retries would multiply the requests
 	}
-}
-
-// triedBefore tells whether this run failed at a resource before. Quick retries of it would multiply the requests.
-func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
-	if res.Work.Attempts > 0 {
-		r.tallied(func(t *tally) { failed = t.failing.Has(res.ID) })
-	}
-	return failed
 }
 
 // largeBody is the length from which room is checked before a transfer (F76).
@@ -270,8 +261,8 @@ func (r *Reconciler) room(ctx context.Context, length int64) error {
 // fromSource downloads a resource, unless it is broken off.
 func (r *Reconciler) fromSource(_ context.Context, a *attempt, o *outcome) (fetch.Result, error) {
 	began := time.Now()
-	a.silence.begin(o.want.Length, a.patient)
-	res, err := r.download(a.ctx, a, o, a.waiting)
+	a.silence.large = o.want.Length >= asideBody
+	res, err := r.download(a.ctx, a, o, a.silence.waits)
 	a.silence.end(err)
 	o.spent(time.Since(began), err)
 	return res, err

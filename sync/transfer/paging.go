@@ -12,12 +12,11 @@ import (
 // it begins anew if wants came in meanwhile.
 func (c *conductor) page(ctx context.Context) error {
 	w := c.r.s
-	c.leave()
 	if c.r.IsHalted() {
 		w.drop()
 		w.end(c.queue...)
 		w.end(c.slow...)
-		c.slow, c.queue, c.fed, c.dry, c.again = nil, nil, false, true, false
+		c.slow, c.queue, c.dry, c.again = nil, nil, true, false
 		return nil
 	}
 	if err := c.hear(ctx); err != nil {
@@ -48,7 +47,7 @@ func (c *conductor) page(ctx context.Context) error {
 			continue
 		}
 		c.after = rs[len(rs)-1].ID
-		c.queue = append(c.queue, c.apart(w.Begin(slices.DeleteFunc(rs, c.r.gaveUp)))...)
+		c.queue = append(c.queue, c.apart(w.Begin(rs))...)
 	}
 	return nil
 }
@@ -95,7 +94,7 @@ func (c *conductor) pageNamed(ctx context.Context, ids []int64) error {
 		case store.ActionNone:
 			w.landed(r.ID, false)
 		}
-		return r.Work.Action != store.ActionFetch || !r.Work.IsDue(now) || c.r.gaveUp(r)
+		return r.Work.Action != store.ActionFetch || !r.Work.IsDue(now)
 	})
 	c.queue = append(c.apart(w.Begin(fetches)), c.queue...)
 	return nil
@@ -105,40 +104,15 @@ func (c *conductor) takeReady() {
 	if len(c.queue) > queueLow {
 		return
 	}
-	rows, more, again := c.r.s.TakeReady(duePage)
-	c.queue, c.fed = append(c.queue, rows...), more
-	if again {
+	rows, again := c.r.s.TakeReady(duePage)
+	if c.queue = append(c.queue, rows...); again {
 		c.dry, c.again = false, true
 	}
 }
 
-// gaveUp tells of a failure after the time for retries. A new want, or a failure of the disk, keeps a resource due.
-func (r *Reconciler) gaveUp(res *store.Resource) bool {
-	return res.Work.Class != classDisk && r.triedBefore(res) && !r.late().IsZero()
-}
-
-// leave gives up what waits once the time for retries is over.
-func (c *conductor) leave() {
-	until := c.r.late()
-	if until.IsZero() || until.Equal(c.left) {
-		return
-	}
-	c.left = until
-	for _, rs := range []*[]*store.Resource{&c.queue, &c.slow} {
-		*rs = slices.DeleteFunc(*rs, func(r *store.Resource) bool {
-			gone := c.r.gaveUp(r)
-			if gone {
-				c.r.s.end(r)
-			}
-			return gone
-		})
-	}
-}
-
-// arm plans the next look. Rows in flight count as due, so looks have a least distance; free workers go first, because
-// the query costs as much as a job.
+// arm plans the next look. Rows in flight count as due, so looks have a least distance.
 func (c *conductor) arm(ctx context.Context) error {
-	if c.look.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.r.workers {
+	if c.look.armed || !c.dry {
 		return nil
 	}
 	wait := forEver

@@ -115,7 +115,7 @@ func TestBaselineIsPaged(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := New(siteOf(w), Options{Rested: func() {}})
+	r := New(siteOf(w), 1, func() {})
 	c := conductor{r: r, dry: true}
 	ids := make([]int64, 10_000)
 	for range 100 {
@@ -138,7 +138,7 @@ func TestBaselineIsPaged(t *testing.T) {
 // TestRoomIsTakenAtOnce: what waits for a full disk goes on when removals have made room, not when the disk would be tried next.
 func TestRoomIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
-	r := New(siteOf(NewWorkset()), Options{Rested: func() {}})
+	r := New(siteOf(NewWorkset()), 1, func() {})
 	r.tally.halted = blob.ErrNoSpace
 	c := &conductor{r: r, look: look{relax: relaxMost, armed: true}}
 	if c.stir(); !c.look.armed || c.look.relax != relaxMost {
@@ -154,7 +154,7 @@ func TestRoomIsTakenAtOnce(t *testing.T) {
 // what fails without the others' leave.
 func TestConcludedBesideTheReconciler(t *testing.T) {
 	t.Parallel()
-	r := New(siteOf(NewWorkset()), Options{})
+	r := New(siteOf(NewWorkset()), 1, nil)
 	var fails sync.WaitGroup
 	fails.Go(func() {
 		for id := range int64(2000) {

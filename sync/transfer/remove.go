@@ -14,10 +14,10 @@ import (
 
 // RemoveAll carries out due removals. A file goes only when no set wants it, and by a want that a `deleted` entry, a
 // complete baseline, the Source's own 404 or the operator made absent (P5).
-func (r *Reconciler) RemoveAll(ctx context.Context, now func() store.Micros) error {
+func (r *Reconciler) RemoveAll(ctx context.Context, now store.Micros) error {
 	for after, more := int64(0), true; more; {
 		var err error
-		if after, more, err = r.removeSome(ctx, now(), after); err != nil {
+		if after, more, err = r.removeSome(ctx, now, after); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	c := &store.Commit{Claim: r.s.Claim}
 	sums := map[int64]*store.SetChange{}
 	var gone []*store.Resource
-	var ids []string
+	var items []blob.TrashItem
 	for _, res := range rs {
 		switch w := merge.Effective(res.Wants); {
 		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent:
@@ -69,18 +69,24 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 			r.change(c, sums, res, &h, "kept")
 		default:
 			// By the row: after a kill the file may be in the trash already.
-			ids = append(ids, trashID(res))
+			items = append(items, blob.TrashItem{Key: res.Key, ID: trashID(res)})
 			if now, err := r.s.Found(ctx, res, false); err == nil && now != nil && now.State != store.HaveNone {
 				res.Have = *now // as the trash will have it
 			}
 			gone = append(gone, res)
 		}
 	}
-	var n int64
-	if r.s.Means.Delete == DeleteNow {
-		n = r.removeNow(ctx, c, sums, gone)
-	} else {
-		n = r.trash(ctx, c, sums, gone, ids)
+	if len(items) > 0 {
+		if err := r.s.Begun(ctx, nil); err != nil {
+			return err
+		}
+	}
+	n := int64(0)
+	for i, err := range r.take(ctx, items) {
+		if r.s.Means.Delete != DeleteNow && r.inTrash(ctx, items[i].ID, err) {
+			c.Trash = append(c.Trash, r.trashed(gone[i], items[i].ID))
+		}
+		n += r.removed(c, sums, gone[i], err)
 	}
 	for _, s := range sums {
 		c.Sets = append(c.Sets, *s)
@@ -119,47 +125,37 @@ func (r *Reconciler) change(
 		Version: version, Detail: merge.DigestOf(&res.Have)})
 }
 
-func (r *Reconciler) removeNow(
-	ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource,
-) (done int64) {
-	keys := make([]string, len(gone))
-	for i, res := range gone {
-		keys[i] = res.Key
+// take moves files to the trash, or removes them.
+func (r *Reconciler) take(ctx context.Context, items []blob.TrashItem) []error {
+	if r.s.Means.Delete != DeleteNow {
+		return r.s.Mirror.Trash(ctx, items)
 	}
-	for i, err := range r.s.Mirror.Remove(ctx, keys) {
-		done += r.removed(c, sums, gone[i], err)
+	keys := make([]string, len(items))
+	for i := range items {
+		keys[i] = items[i].Key
 	}
-	return done
+	return r.s.Mirror.Remove(ctx, keys)
 }
 
-// trash uses ids made from rows, so that a removal repeated after a kill finds the file.
-func (r *Reconciler) trash(
-	ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource, ids []string,
-) (done int64) {
-	items := make([]blob.TrashItem, len(gone))
-	for i, res := range gone {
-		items[i] = blob.TrashItem{Key: res.Key, ID: ids[i]}
-	}
-	for i, err := range r.s.Mirror.Trash(ctx, items) {
-		res := gone[i]
-		inTrash := err == nil || errors.Is(err, blob.ErrSync) // after ErrSync the move is not certain to last
-		if errors.Is(err, blob.ErrNotFound) {
-			f, _, terr := r.s.Mirror.OpenTrash(ctx, items[i].ID)
-			if inTrash = terr == nil; inTrash {
-				_ = f.Close()
-			}
+// inTrash tells whether a file came to lie in the trash, now or before a kill. After ErrSync it may not last there.
+func (r *Reconciler) inTrash(ctx context.Context, id string, err error) bool {
+	if errors.Is(err, blob.ErrNotFound) {
+		f, _, err := r.s.Mirror.OpenTrash(ctx, id)
+		if err == nil {
+			_ = f.Close()
 		}
-		if inTrash {
-			reason := "deleted at the Source"
-			if w := merge.Effective(res.Wants); w != nil && w.Generation > 0 {
-				reason = "no longer listed by the Source"
-			}
-			c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: r.s.SourceID, URI: res.URI, Key: res.Key,
-				SHA256: res.Have.SHA256, Length: res.Have.Length, Reason: reason, At: r.s.LocalNow()})
-		}
-		done += r.removed(c, sums, res, err)
+		return err == nil
 	}
-	return done
+	return err == nil || errors.Is(err, blob.ErrSync)
+}
+
+func (r *Reconciler) trashed(res *store.Resource, id string) store.Trashed {
+	reason := "deleted at the Source"
+	if w := merge.Effective(res.Wants); w != nil && w.Generation > 0 {
+		reason = "no longer listed by the Source"
+	}
+	return store.Trashed{ID: id, SourceID: r.s.SourceID, URI: res.URI, Key: res.Key, SHA256: res.Have.SHA256,
+		Length: res.Have.Length, Reason: reason, At: r.s.LocalNow()}
 }
 
 // removed counts a removal. A missing file counts too; other failures stay owed.

@@ -23,6 +23,9 @@ func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
 	if err == nil {
 		err = r.s.Store.Durable(ctx)
 	}
+	if err == nil && slices.ContainsFunc(group, func(o *outcome) bool { return o.stage != nil }) {
+		err = r.s.Begun(ctx, nil)
+	}
 	if err != nil {
 		discard(group)
 		return err

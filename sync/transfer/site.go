@@ -5,7 +5,6 @@ package transfer
 import (
 	"context"
 	"fmt"
-	"hash"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/sync/verify"
 )
 
 // Site is one Source and its mirror.
@@ -31,7 +29,7 @@ type Site struct {
 	Progress func(Progress)
 	// Hint asks for a newer list of a set.
 	Hint func(setID int64)
-	// Rule refuses URIs of a set, nil for a set that is not pulled.
+	// Rule is what refuses the URIs of a set.
 	Rule func(set int64) func(uri string) (refused string)
 	// Content is the bytes at hand of an inline resource.
 	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
@@ -54,15 +52,8 @@ type Means struct {
 // LocalNow is our own clock.
 func (s *Site) LocalNow() store.Micros { return store.MicrosOf(s.Now()) }
 
-// HashFile returns SHA-256 and length of a mirror file, and the sum of other if given.
-func (s *Site) HashFile(
-	ctx context.Context, key string, other hash.Hash,
-) (sum [32]byte, n int64, also []byte, err error) {
-	return verify.Hash(ctx, s.Mirror, key, other)
-}
-
-// Begun records before the first change of a file that a run is under way: the next run looks at the disk if this one
-// is cut (F1, F2).
+// Begun records that a run is under way, and must come before each change of a file: the next run looks at the disk if
+// this one is cut (F1, F2).
 func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if s.Unclean.Load() {
 		return nil
@@ -113,64 +104,4 @@ type Settled struct {
 	// Bytes that came, and the time until they were checked or failed; 0 without a request.
 	Bytes int64
 	Took  time.Duration
-}
-
-// Watch has the state record a run before any file changes.
-func (s *Site) Watch() blob.Mirror {
-	s.Mirror = &watchedMirror{Mirror: s.Mirror, s: s}
-	return s.Mirror
-}
-
-type watchedMirror struct {
-	blob.Mirror
-	s *Site
-}
-
-// Place implements blob.Mirror.
-func (m *watchedMirror) Place(ctx context.Context, group []blob.Placement) ([]error, error) {
-	if err := m.s.Begun(ctx, nil); err != nil {
-		return AllOf(len(group), err), nil
-	}
-	return m.Mirror.Place(ctx, group)
-}
-
-// Trash implements blob.Mirror.
-func (m *watchedMirror) Trash(ctx context.Context, items []blob.TrashItem) []error {
-	if err := m.s.Begun(ctx, nil); err != nil {
-		return AllOf(len(items), err)
-	}
-	return m.Mirror.Trash(ctx, items)
-}
-
-// Remove implements blob.Mirror.
-func (m *watchedMirror) Remove(ctx context.Context, keys []string) []error {
-	if err := m.s.Begun(ctx, nil); err != nil {
-		return AllOf(len(keys), err)
-	}
-	return m.Mirror.Remove(ctx, keys)
-}
-
-// Restore implements blob.Mirror.
-func (m *watchedMirror) Restore(ctx context.Context, id, key string) error {
-	if err := m.s.Begun(ctx, nil); err != nil {
-		return err
-	}
-	return m.Mirror.Restore(ctx, id, key)
-}
-
-// DropTrash implements blob.Mirror.
-func (m *watchedMirror) DropTrash(ctx context.Context, id string) error {
-	if err := m.s.Begun(ctx, nil); err != nil {
-		return err
-	}
-	return m.Mirror.DropTrash(ctx, id)
-}
-
-// AllOf repeats an error for each item of a group.
-func AllOf(n int, err error) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
 }

@@ -26,8 +26,7 @@ const (
 
 var errAside = errors.New("set aside for others: nothing came for too long")
 
-// attempt is a worker's look at one resource. It is used again after a success, as a new context and hash for each small
-// download cost too many allocations.
+// attempt is a worker's look at one resource.
 type attempt struct {
 	ctx     context.Context // of the transfer that may be broken off
 	cancel  context.CancelCauseFunc
@@ -35,13 +34,12 @@ type attempt struct {
 	patient bool // set aside once, or known to hang
 	body    body
 	silence silence
-	waiting func(begins bool, at time.Time)
 }
 
 // silence is how long a transfer waits for its peer. Its worker writes it; the conductor reads only since meanwhile.
 type silence struct {
-	base   time.Time
-	since  atomic.Int64 // ns from base to the current wait, if that may be broken off; 0: none
+	began  time.Time
+	since  atomic.Int64 // ns from began to the current wait, if that may be broken off; 0: none
 	from   time.Time    // of the current wait
 	most   time.Duration
 	held   bool // never broken off
@@ -49,22 +47,11 @@ type silence struct {
 	worked bool
 }
 
-func newAttempt(ctx context.Context) *attempt {
-	a := &attempt{silence: silence{base: time.Now()}}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.waiting = a.silence.waits
-	return a
-}
-
-func (s *silence) begin(length int64, patient bool) {
-	s.most, s.held, s.large, s.worked = 0, patient, length >= asideBody, false
-}
-
 // waits records each wait for the peer, called by the download's goroutine only.
 func (s *silence) waits(begins bool, at time.Time) {
 	if begins {
 		if s.from = at; !s.held {
-			s.since.Store(max(int64(at.Sub(s.base)), 1))
+			s.since.Store(max(int64(at.Sub(s.began)), 1))
 		}
 		return
 	}
@@ -79,40 +66,34 @@ func (s *silence) end(err error) {
 	s.worked = err == nil
 }
 
-// attempts are those of one conductor. The patient ones only teach the usual silence.
+// attempts are those under way. The patient ones only teach the usual silence.
 type attempts struct {
-	all, free []*attempt
-	slow      int // patient ones that are under way
-	usual     time.Duration
-	known     bool
-	spent     float64 // transfers set aside, less successes since
+	all   map[*attempt]struct{}
+	slow  int // patient ones
+	usual time.Duration
+	known bool
+	spent float64 // transfers set aside, less successes since
 }
 
 func (as *attempts) begin(ctx context.Context, res *store.Resource, patient bool) *attempt {
-	if len(as.free) == 0 {
-		a := newAttempt(ctx)
-		as.all, as.free = append(as.all, a), append(as.free, a)
+	a := &attempt{res: res, patient: patient, silence: silence{began: time.Now(), held: patient}}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	if as.all == nil {
+		as.all = map[*attempt]struct{}{}
 	}
-	a := as.free[len(as.free)-1]
-	as.free = as.free[:len(as.free)-1]
-	if a.res, a.patient = res, patient; patient {
+	if as.all[a] = struct{}{}; patient {
 		as.slow++
 	}
 	return a
 }
 
-func (as *attempts) end(a *attempt, failed bool) {
-	if a.patient {
+func (as *attempts) end(a *attempt) {
+	a.cancel(nil)
+	if delete(as.all, a); a.patient {
 		as.slow--
 	}
-	if failed || a.ctx.Err() != nil {
-		a.cancel(nil)
-		as.all = slices.DeleteFunc(as.all, func(other *attempt) bool { return other == a })
-		return
-	}
-	as.free = append(as.free, a)
 	if s := &a.silence; s.worked {
-		if s.worked = false; !as.known {
+		if !as.known {
 			as.known, as.usual = true, s.most
 		}
 		as.usual += (s.most - as.usual) / usualOf
@@ -125,12 +106,12 @@ func (as *attempts) setAside(places int) {
 	if as.known {
 		limit = max(asideTimes*as.usual, asideLeast)
 	}
-	for _, a := range as.all {
+	for a := range as.all {
 		if as.spent+1 > float64(places) {
 			return
 		}
 		since := a.silence.since.Load()
-		if since > 0 && time.Since(a.silence.base)-time.Duration(since) >= limit && a.ctx.Err() == nil {
+		if since > 0 && time.Since(a.silence.began)-time.Duration(since) >= limit && a.ctx.Err() == nil {
 			a.cancel(errAside)
 			as.spent++
 		}
@@ -153,24 +134,28 @@ func (c *conductor) slowPlaces() int {
 
 // next begins the next attempt, nil if there is nothing to begin.
 func (c *conductor) next(ctx context.Context) *attempt {
-	from := &c.queue
-	switch {
-	case c.choked():
-		return nil
-	case len(c.slow) > 0 && c.attempts.slow < c.slowPlaces():
-		from = &c.slow
-	case len(c.queue) == 0:
-		return nil
+	for !c.choked() {
+		from := &c.queue
+		if len(c.slow) > 0 && c.attempts.slow < c.slowPlaces() {
+			from = &c.slow
+		}
+		if len(*from) == 0 {
+			return nil
+		}
+		res := (*from)[0]
+		if *from = (*from)[1:]; c.r.givesUp(res) {
+			c.r.s.end(res)
+			continue
+		}
+		c.active++
+		return c.attempts.begin(ctx, res, from == &c.slow)
 	}
-	res := (*from)[0]
-	*from = (*from)[1:]
-	c.active++
-	return c.attempts.begin(ctx, res, from == &c.slow)
+	return nil
 }
 
 func (c *conductor) ended(o *outcome) {
 	c.active--
-	c.attempts.end(o.attempt, o.verdict == verdictFailed)
+	c.attempts.end(o.attempt)
 	if o.attempt = nil; o.aside {
 		c.putAside(o.res)
 	} else {

@@ -18,25 +18,22 @@ func TestSetAside(t *testing.T) {
 		var as attempts
 		begin := func(length int64, patient bool) *attempt {
 			a := as.begin(t.Context(), nil, patient)
-			if a.ctx.Err() != nil {
-				t.Error("begun under the context of one that was broken off")
-			}
-			a.silence.begin(length, patient)
+			a.silence.large = length >= asideBody
 			return a
 		}
+		off := func(a *attempt) bool { return errors.Is(context.Cause(a.ctx), errAside) }
 		end := func(a *attempt, err error) {
 			a.silence.end(err)
-			as.end(a, err != nil)
+			as.end(a)
 		}
-		off := func(a *attempt) bool { return errors.Is(context.Cause(a.ctx), errAside) }
 		well := func(silence time.Duration) {
 			a := begin(-1, false)
-			a.waiting(true, time.Now())
+			a.silence.waits(true, time.Now())
 			<-time.After(silence)
 			end(a, nil)
 		}
 		unknown := begin(-1, false)
-		unknown.waiting(true, time.Now())
+		unknown.silence.waits(true, time.Now())
 		<-time.After(asideFirst - 1)
 		if as.setAside(1); off(unknown) {
 			t.Error("too early, while nothing is known of the Source")
@@ -50,19 +47,19 @@ func TestSetAside(t *testing.T) {
 			well(50 * time.Millisecond)
 		}
 		pausing := begin(-1, false)
-		pausing.waiting(true, time.Now())
-		pausing.waiting(false, time.Now())
+		pausing.silence.waits(true, time.Now())
+		pausing.silence.waits(false, time.Now())
 		dripping := begin(-1, false)
-		dripping.waiting(true, time.Now())
+		dripping.silence.waits(true, time.Now())
 		large := begin(asideBody, false)
-		large.waiting(true, time.Now())
-		large.waiting(false, time.Now())
-		large.waiting(true, time.Now())
+		large.silence.waits(true, time.Now())
+		large.silence.waits(false, time.Now())
+		large.silence.waits(true, time.Now())
 		hung := begin(-1, false)
-		hung.waiting(true, time.Now())
+		hung.silence.waits(true, time.Now())
 		for range 6 {
-			dripping.waiting(false, time.Now())
-			dripping.waiting(true, time.Now())
+			dripping.silence.waits(false, time.Now())
+			dripping.silence.waits(true, time.Now())
 			<-time.After(100 * time.Millisecond)
 			as.setAside(1)
 		}
@@ -79,7 +76,7 @@ func TestSetAside(t *testing.T) {
 		}
 		again := func() bool {
 			a := begin(-1, false)
-			a.waiting(true, time.Now())
+			a.silence.waits(true, time.Now())
 			<-time.After(time.Second)
 			as.setAside(1)
 			defer end(a, errAside)
@@ -94,7 +91,7 @@ func TestSetAside(t *testing.T) {
 		}
 		before := as.usual
 		waited := begin(-1, true)
-		waited.waiting(true, time.Now())
+		waited.silence.waits(true, time.Now())
 		<-time.After(time.Minute)
 		as.setAside(16)
 		if end(waited, nil); as.usual <= before {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/spill"
 )
@@ -135,13 +136,23 @@ func (r *Reconciler) Retry(end time.Time) {
 	r.s.Poke()
 }
 
-// late returns the end of retries once it is over, else zero.
-func (r *Reconciler) late() (until time.Time) {
-	r.tallied(func(t *tally) { until = t.until })
-	if r.s.Now().After(until) {
-		return until
+// triedBefore tells whether this run failed at a resource before.
+func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
+	if res.Work.Attempts > 0 {
+		r.tallied(func(t *tally) { failed = t.failing.Has(res.ID) })
 	}
-	return time.Time{}
+	return failed
+}
+
+// givesUp tells whether the time for retries is over for a failed resource. A new want, or a failure of the disk, keeps
+// it due.
+func (r *Reconciler) givesUp(res *store.Resource) bool {
+	if res.Work.Class == classDisk || !r.triedBefore(res) {
+		return false
+	}
+	var until time.Time
+	r.tallied(func(t *tally) { until = t.until })
+	return !until.IsZero() && r.s.Now().After(until)
 }
 
 // Rests tells whether nothing is in flight and nothing due.
@@ -210,8 +221,8 @@ func (r *Reconciler) ErrHalted() error {
 	return nil
 }
 
-// UseRoom ends the halt of a full mirror after removals that gave room. The trash gives none.
-func (r *Reconciler) UseRoom() {
+// useRoom ends the halt of a full mirror after removals that gave room. The trash gives none.
+func (r *Reconciler) useRoom() {
 	room := false
 	r.tallied(func(t *tally) {
 		deleted := t.sum.Deleted

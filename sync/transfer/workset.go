@@ -203,9 +203,8 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 	return true
 }
 
-// TakeReady returns up to n rows that were handed over, and whether more wait. again: rows whose want changed are left
-// to the store.
-func (w *Workset) TakeReady(n int) (rs []*store.Resource, more, again bool) {
+// TakeReady returns up to n rows that were handed over. again: rows whose want changed are left to the store.
+func (w *Workset) TakeReady(n int) (rs []*store.Resource, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n = min(n, len(w.ready))
@@ -224,7 +223,7 @@ func (w *Workset) TakeReady(n int) (rs []*store.Resource, more, again bool) {
 	if len(w.ready) <= readyLow {
 		w.makeRoom()
 	}
-	return rs, len(w.ready) > 0, again
+	return rs, again
 }
 
 func (w *Workset) makeRoom() {

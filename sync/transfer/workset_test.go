@@ -35,9 +35,9 @@ func TestHandover(t *testing.T) {
 	if change.Work == nil || change.Work.Action != store.ActionFetch {
 		t.Error("what waits to be fetched may be forgotten")
 	}
-	got, more, again := w.TakeReady(3)
-	if len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 || !more || !again {
-		t.Errorf("took %d, more %v, again %v", len(got), more, again)
+	got, again := w.TakeReady(3)
+	if len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 || !again {
+		t.Errorf("took %d, again %v", len(got), again)
 	}
 	if w.Busy(2) {
 		t.Error("a row that nobody works on is in flight")
@@ -47,7 +47,7 @@ func TestHandover(t *testing.T) {
 	}
 	w.end(got...)
 	w.Clear()
-	if got, more, _ := w.TakeReady(10); len(got) > 0 || more || len(w.flight) != 0 || w.HandReady(rows(6000, 1)) {
+	if got, _ := w.TakeReady(10); len(got) > 0 || len(w.ready) > 0 || len(w.flight) != 0 || w.HandReady(rows(6000, 1)) {
 		t.Error("something stayed after the end of a run")
 	}
 }
