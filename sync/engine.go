@@ -5,15 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
+	"reflect"
 	"time"
 
 	"resyncd/destination"
-	"resyncd/destination/fetch"
-	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/plan"
 	"resyncd/sync/pull"
@@ -200,120 +198,133 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 	}
 }
 
-func (s *session) discover(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
-	if s.Target.Kind == KindFeed {
-		offer, err = destination.DiscoverTopic(ctx, r, s.Target.URL, s.TopicOptions())
-	} else {
-		offer, err = destination.Discover(ctx, r, s.Target.URL, s.Target.Sets...)
-	}
-	if err == nil {
-		err = s.SameTopic(ctx, offer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("discover %s: %w", fetch.RedactURL(s.Target.URL), err)
-	}
-	return offer, nil
+// Observer receives events for metrics and people. Its functions may be nil; they must be quick, safe for concurrent
+// use, and call nothing of the Follower.
+type Observer struct {
+	// Mirrored reports a notification whose changes are all durable or owed.
+	Mirrored func(Mirrored)
+	// Notified counts notifications taken up, by verdict.
+	Notified func(verdict coverage.Verdict, n int)
+	// Missed counts changes that a pull saw first despite an active subscription.
+	Missed func(setID int64, n int64)
+	// Odd counts record values that violate their format.
+	Odd func(setID int64, n int64)
+	// Settled reports each resource after its result is recorded.
+	Settled func(transfer.Settled)
+	// Removed counts files removed from the mirror.
+	Removed func(n int64)
+	// Gap reports a found, changed or ended gap; a false alarm ends without ClosedBy.
+	Gap func(g store.Gap)
+	// Pulled reports each concluded pull.
+	Pulled func(Result)
+	// Discovered reports each offered set and how it was found: given, well-known, link-header, html-link, robots,
+	// description, up, index.
+	Discovered func(setID int64, how string)
+	// Unread reports why a pull or a part of it could not be read; fetch.KindOf classifies network errors.
+	Unread func(err error)
+	// Skipped counts unreadable entries that were left out (F46).
+	Skipped func(n int64)
+	// Doubted reports why a document was not fully trusted, by the reasons of destination.ReaderOptions.Doubted.
+	Doubted func(reason string)
+	// Held reports the number of files in a sweep that waits for the operator.
+	Held func(setID int64, n int64)
+	// Halted reports why the mirror stops taking files (F6), and nil once it takes them again.
+	Halted func(err error)
+	// Rotten counts damaged mirror files (F13), which are fetched anew.
+	Rotten func(n int64)
 }
 
-func offerOf(offer *destination.Offer, set string) *destination.SetOffer {
-	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set })
-	if i < 0 {
-		return nil
-	}
-	return &offer.Sets[i]
+// Mirrored is one notification that was carried out.
+type Mirrored struct {
+	SetID       int64
+	From, Until store.Micros
+	Changes     int           // entries that asked for something new
+	Owed        int           // of those, failed and tried again
+	Received    time.Time     // when the hub delivered it
+	Took        time.Duration // from then until everything was durable
 }
 
-func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
-	if len(s.Target.Sets) == 0 {
-		return offer.Sets, nil
-	}
-	var out []destination.SetOffer
-	for _, want := range s.Target.Sets {
-		o := offerOf(offer, want)
-		if o == nil {
-			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
-				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
+// whole returns o with a function that does nothing for each that is nil.
+func (o Observer) whole() *Observer {
+	v := reflect.ValueOf(&o).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.IsNil() {
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
 		}
-		out = append(out, *o)
 	}
-	return out, nil
+	return &o
 }
 
-func (s *session) knowScopes(ctx context.Context) error {
-	sets, err := s.Store.Sets(ctx, s.SourceID)
-	for i := range sets {
-		// A set that cannot be judged was never read.
-		if scope, err := s.Target.Judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil {
-			s.Scopes.Add(sets[i].ID, scope)
-		}
-	}
-	return err
+// Result is a run's work on one set and the set's state. It is the line of `sync --json`.
+type Result struct {
+	Source      string  `json:"source"`
+	Set         string  `json:"set"`
+	Kind        string  `json:"kind"` // baseline, incremental, none
+	Position    *string `json:"position"`
+	Fetched     int64   `json:"fetched"`
+	Unchanged   int64   `json:"unchanged"`
+	Deleted     int64   `json:"deleted"`
+	Failed      int64   `json:"failed"`
+	Owed        int64   `json:"owed"`
+	Held        int64   `json:"held"`
+	Bytes       int64   `json:"bytes"`
+	Requests    int64   `json:"requests"`
+	Asked       int64   `json:"asked"` // resources that documents did not decide
+	Refused     int64   `json:"refused"`
+	GapsFound   int64   `json:"gaps_found"`
+	GapsClosed  int64   `json:"gaps_closed"`
+	Odd         int64   `json:"odd"` // record values that violate their format
+	DryRun      bool    `json:"dry_run"`
+	Seconds     float64 `json:"seconds"`
+	InStep      bool    `json:"in_step"`
+	Problem     string  `json:"-"` // "" if nothing
+	Unavailable bool    `json:"-"` // no document of the set was usable
+	*Would              // of a dry run only
 }
 
-// recognise refuses a guessed list (robots.txt, a link) in place of the mirrored sets. Without it one error page could
-// begin a second set whose wants nothing takes back (F58, F72).
-func (s *session) recognise(ctx context.Context, offer *destination.Offer) error {
-	if s.Target.Kind == KindFeed {
-		return nil
-	}
-	known, err := s.Store.Sets(ctx, s.SourceID)
-	if err != nil {
-		return err
-	}
-	described := false
-	for i := range known {
-		for _, o := range offer.Sets {
-			if !o.Bare || o.ID == s.Target.URL || o.ID == known[i].CapabilityList {
-				return nil
-			}
-		}
-		doc, err := s.Document(ctx, known[i].CapabilityList)
-		if err != nil {
-			return err
-		}
-		described = described || doc.Kind == string(rsdoc.KindCapabilityList)
-	}
-	if !described || len(offer.Sets) == 0 {
-		return nil
-	}
-	if err := errors.Join(s.missing(ctx, offer), s.Reader.Forget(ctx, s.Target.URL)); err != nil {
-		return err
-	}
-	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; "+
-		"run again later, or give that address itself if the Source has moved there",
-		fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
+// Would sums up a dry run of one set.
+type Would struct {
+	Fetch  int64 `json:"would_fetch"`
+	Delete int64 `json:"would_delete"`
+	Bytes  int64 `json:"would_bytes"` // as far as the Source gives lengths
 }
 
-// missing reports a set after two reads without it (F71).
-func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
-	if len(s.Target.Sets) > 0 {
-		return nil
+func (w *Would) count(p Planned) {
+	switch p.Action {
+	case "fetch":
+		w.Fetch++
+		w.Bytes += max(p.Length, 0)
+	case "delete":
+		w.Delete++
 	}
-	sets, err := s.Store.Sets(ctx, s.SourceID)
-	if err != nil {
-		return err
-	}
-	var c store.Commit
-	for i := range sets {
-		set := &sets[i]
-		gone := set.Gone + 1
-		if offerOf(offer, set.CapabilityList) != nil {
-			gone = 0
-		}
-		if gone == set.Gone {
-			continue
-		}
-		set.Gone = gone
-		if gone >= 2 {
-			set.Problem = "the Source no longer offers this set; its files stay until you run `resyncd source forget`"
-			set.InStep, set.Cause = false, ""
-			s.Log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
-		}
-		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: pull.StateOf(set)})
-	}
-	if len(c.Sets) == 0 {
-		return nil
-	}
-	c.Claim = s.Claim
-	return s.Store.Commit(ctx, &c)
 }
+
+// MarshalJSON implements json.Marshaler: an absent problem is null.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type line Result // without this method
+	out := struct {
+		line
+		Problem *string `json:"problem"`
+	}{line: line(r)}
+	if r.Problem != "" {
+		out.Problem = &r.Problem
+	}
+	return json.Marshal(out)
+}
+
+// Aliases for callers of this package.
+type (
+	// Target is one Source with everything that a run of it needs.
+	Target = pull.Target
+	// Kind says what a Source's URL leads to.
+	Kind = pull.Kind
+	// DeleteMode decides about the file of a resource that the Source deleted.
+	DeleteMode = transfer.DeleteMode
+	// Progress is a step of a run.
+	Progress = transfer.Progress
+	// Settled is how the work on one resource ended.
+	Settled = transfer.Settled
+)
+
+// KindFeed follows any topic.
+const KindFeed = pull.KindFeed

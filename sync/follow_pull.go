@@ -316,52 +316,120 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	return f.s.Store.Commit(ctx, c)
 }
 
-func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
-	s := f.s
-	if s.o.Plan != nil {
-		return nil
-	}
-	if s.Look && !f.looked {
-		if err := s.claimTrash(ctx); err != nil {
-			return err
-		}
-		f.looked = true
-	}
-	if err := errors.Join(s.emptyTrash(ctx), s.missing(ctx, offer)); err != nil {
-		return err
-	}
-	s.Recheck = false
-	policy := s.Target.PolicyDigest()
-	if s.sweep {
-		policy = policySweep
-	}
-	// Sets outside the selection were not judged by the new policy.
-	if len(s.Target.Sets) > 0 || policy == s.src.Policy {
-		return nil
-	}
-	s.src.Policy = policy
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Policy: &policy}})
-}
-
-// noteUnread records for `status` why a Source without known sets could not be read.
-func (s *session) noteUnread(ctx context.Context, problem error) error {
-	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
-	said, why, err := report.Unread(ctx, s.Store, s.SourceID)
-	if err != nil || said == text && why == cause {
-		return err
-	}
-	d := s.NewDocument(report.UnreadDocument, report.UnreadDocument)
-	d.Body = []byte(store.WithCause(text, cause))
-	err = s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Repeatable: true, Documents: []store.Document{d}})
-	if err != nil {
-		return fmt.Errorf("record why nothing was found: %w", err)
-	}
-	return nil
-}
-
 func causeOf(err error) string {
 	if blob.Systemic(err) {
 		return store.CauseDisk
 	}
 	return fetch.CauseOf(err)
+}
+
+// missMargin is the age at which a change counts as missed by the hub; until then its push may be on its way.
+const missMargin store.Micros = 3 * 1e6
+
+func (f *Follower) watchMisses(p *pull.Puller) {
+	if f.o.Subscribed == nil {
+		return
+	}
+	since := f.o.Subscribed(p.Set.ID)
+	if !since.Known() {
+		return
+	}
+	since += f.s.Offset
+	p.Holes.Missed = func(at store.Version, inHole bool) {
+		if at.From > since && (inHole || f.s.SourceNow()-at.Until > missMargin) {
+			p.Holes.Misses++
+		}
+	}
+}
+
+func (f *Follower) countOf(p *pull.Puller) {
+	if p.Holes.Misses > 0 {
+		f.s.observe.Missed(p.Set.ID, p.Holes.Misses)
+	}
+	if p.Plan.Topic.Odd > 0 {
+		f.s.observe.Odd(p.Set.ID, p.Plan.Topic.Odd)
+	}
+}
+
+func (s *session) result(p *pulling, rec *transfer.Reconciler) Result {
+	done, out := rec.Since(p.base, p.pull.Plan.Calm), &p.pull.Out
+	asked, got := s.Target.Spent()
+	res := Result{
+		Source: s.Target.Name, Set: p.pull.Set.CapabilityList, DryRun: s.o.Plan != nil, Kind: out.Kind,
+		Position: report.RFC3339(p.pull.Cover.Position()), Odd: p.pull.Plan.Topic.Odd, GapsFound: out.GapsFound,
+		GapsClosed: out.GapsClosed, Unavailable: !out.Usable, Fetched: done.Fetched, Deleted: done.Deleted,
+		Failed: done.Failed, Asked: done.Asked, Unchanged: done.Unchanged, Requests: asked - p.asked,
+		Bytes: got - p.got, Seconds: s.Now().Sub(p.start).Round(time.Millisecond).Seconds(),
+	}
+	if s.o.Plan != nil {
+		res.Fetched, res.Deleted = 0, 0
+		sum := s.would
+		res.Would, s.would = &sum, Would{}
+	}
+	if res.Kind == "none" && (res.Fetched > 0 || res.Deleted > 0) {
+		res.Kind = "incremental"
+	}
+	return res
+}
+
+// conclude records the state of the set. InStep needs all documents read, nothing owed or held, and no open gap.
+func (s *session) conclude(
+	ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time,
+) error {
+	counts, err := s.Store.Counts(ctx, pull.Set.ID)
+	if err != nil {
+		return err
+	}
+	gaps, err := s.Store.Gaps(ctx, pull.Set.ID)
+	if err != nil {
+		return err
+	}
+	if res.Failed, err = s.stillFailing(ctx, rec); err != nil {
+		return err
+	}
+	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
+	problem := errors.Join(pull.Out.Problem, rec.ErrHalted())
+	_, hole := pull.Cover.FirstHole()
+	read := problem == nil && !hole
+	res.InStep = read && counts.Owed == 0 && counts.Held == 0 &&
+		!slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State.Open() })
+	if problem != nil {
+		res.Problem = problem.Error()
+	}
+	if res.Refused > 0 {
+		s.Log.Warn(
+			"resources outside scope or policy were refused: see `resyncd ls --refused`; "+
+				"widen `scope` if they belong to the set",
+			"set", pull.Set.CapabilityList, "refused", res.Refused)
+	}
+	// Owed, held and open work may change before the next pull, so readers of the set look at it anew.
+	s.judge(pull.Set, read, problem)
+	pull.Set.Gone = 0
+	c := pull.SetCommit()
+	c.Runs = []store.Run{{
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.LocalNow(), Fetched: res.Fetched,
+		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
+		Problem: res.Problem,
+	}}
+	c.Repeatable = res.Kind == "none" // the next run would record the same
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return fmt.Errorf("record the run: %w", err)
+	}
+	return nil
+}
+
+// stillFailing counts this run's failures that are still owed, because a later list may have taken them back.
+func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
+	for ids := range rec.Failing().Pages(pull.SweepPage) {
+		rs, err := s.Store.ByIDs(ctx, ids)
+		if err != nil {
+			return n, err
+		}
+		for _, r := range rs {
+			if r.Work.Action != store.ActionNone {
+				n++
+			}
+		}
+	}
+	return n, nil
 }

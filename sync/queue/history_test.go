@@ -16,7 +16,9 @@ import (
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		o := LocalOptions{Slots: rapid.IntRange(1, 3).Draw(r, "slots"), Aside: rapid.IntRange(1, 3).Draw(r, "aside")}
+		o := limits{
+			slots: rapid.IntRange(1, 3).Draw(r, "slots"), aside: rapid.IntRange(1, 3).Draw(r, "aside"), patience: usual.patience,
+		}
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 60).Draw(r, "steps")
 		// Drawing may leave the function by a panic, which must not happen in a bubble.
 		synctest.Test(t, func(*testing.T) { history(r, o, steps) })
@@ -54,8 +56,8 @@ func drawStep(t *rapid.T) step {
 	return s
 }
 
-func history(t *rapid.T, o LocalOptions, steps []step) {
-	q := NewLocal(o)
+func history(t *rapid.T, o limits, steps []step) {
+	q := newLocal(LocalOptions{}, o)
 	var mu sync.Mutex
 	want := map[key]time.Time{} // put and not yet begun: due
 	inside := map[int64]bool{}
@@ -135,7 +137,7 @@ func history(t *rapid.T, o LocalOptions, steps []step) {
 			problem("lane %d is left as %+v", id, l)
 		}
 	}
-	if q.slots != q.options.Slots || q.aside != 0 || len(q.holding)+len(q.asking) != 0 {
+	if q.slots != q.limits.slots || q.aside != 0 || len(q.holding)+len(q.asking) != 0 {
 		problem("left: %d slots, %d aside, %d holding, %d asking", q.slots, q.aside, len(q.holding), len(q.asking))
 	}
 	q.mu.Unlock()

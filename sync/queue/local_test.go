@@ -114,7 +114,7 @@ func TestOneRun(t *testing.T) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := NewLocal(LocalOptions{Slots: 3, Patience: 10 * time.Second, Aside: 5})
+		q := newLocal(LocalOptions{}, limits{slots: 3, aside: 5, patience: 10 * time.Second})
 		var inside, ran atomic.Int32
 		start(t, q, func(ctx context.Context, j Job) error {
 			inside.Add(1)
@@ -152,7 +152,7 @@ func TestSlots(t *testing.T) {
 func TestDropOfOneThatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := NewLocal(LocalOptions{Slots: 1, Patience: time.Hour})
+		q := newLocal(LocalOptions{}, limits{slots: 1, aside: 64, patience: time.Hour})
 		gates := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 		ran := make(chan Job, 10)
 		start(t, q, func(_ context.Context, j Job) error {
@@ -197,7 +197,7 @@ func TestDropOfOneThatWaits(t *testing.T) {
 func TestDropKeepsTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := NewLocal(LocalOptions{Slots: 1, Patience: time.Hour})
+		q := newLocal(LocalOptions{}, limits{slots: 1, aside: 64, patience: time.Hour})
 		ran := make(chan Job, 10)
 		start(t, q, func(context.Context, Job) error { <-time.After(time.Minute); ran <- Job{}; return nil })
 		put(t, q, Job{Source: 1, Kind: KindPull})
@@ -223,7 +223,7 @@ func TestQuickOnesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const slow, quick, other = 1, 2, 3
-		q := NewLocal(LocalOptions{Slots: 1, Patience: time.Hour})
+		q := newLocal(LocalOptions{}, limits{slots: 1, aside: 64, patience: time.Hour})
 		var mu sync.Mutex
 		var order []int64
 		start(t, q, func(_ context.Context, j Job) error {
@@ -292,7 +292,7 @@ func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var clock wallClock
-		q := NewLocal(LocalOptions{Now: clock.now, Slots: 1, Patience: 100 * time.Hour})
+		q := newLocal(LocalOptions{Now: clock.now}, limits{slots: 1, aside: 64, patience: 100 * time.Hour})
 		ran := make(chan Job, 10)
 		gate := make(chan struct{})
 		start(t, q, func(_ context.Context, j Job) error {

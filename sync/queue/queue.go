@@ -21,15 +21,18 @@ const (
 	costMost = time.Minute
 )
 
+// limits are of slotted jobs.
+type limits struct {
+	slots int // at once
+	aside int // without a slot
+	// patience is how long one keeps its slot, or dead Sources would hold up a healthy one. Then it runs on, aside.
+	patience time.Duration
+}
+
+var usual = limits{slots: 16, aside: 64, patience: 2 * time.Second}
+
 // LocalOptions configure a Local; the zero value will do.
 type LocalOptions struct {
-	// Slots is how many slotted jobs run at once; 0 means 16.
-	Slots int
-	// Patience is how long a slotted Job keeps its slot, or dead Sources would hold up a healthy one. Then it runs on,
-	// aside; 0 means 2 s.
-	Patience time.Duration
-	// Aside bounds the jobs that run on without a slot; 0 means 64.
-	Aside int
 	// Failed gets each failed Job, its failures in a row and the time of its repetition (zero: none). May be nil.
 	Failed func(j Job, failures int, again time.Time, err error)
 	// Now is the clock, nil for time.Now.
@@ -54,6 +57,7 @@ type LocalOptions struct {
 // pull makes up for all missed ones.
 type Local struct {
 	options LocalOptions
+	limits  limits
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -69,23 +73,16 @@ type Local struct {
 }
 
 // NewLocal makes an empty Local.
-func NewLocal(o LocalOptions) *Local {
-	if o.Slots <= 0 {
-		o.Slots = 16
-	}
-	if o.Patience <= 0 {
-		o.Patience = 2 * time.Second
-	}
-	if o.Aside <= 0 {
-		o.Aside = 64
-	}
+func NewLocal(o LocalOptions) *Local { return newLocal(o, usual) }
+
+func newLocal(o LocalOptions, most limits) *Local {
 	if o.Failed == nil {
 		o.Failed = func(Job, int, time.Time, error) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	q := &Local{options: o, wake: make(chan struct{}, 1), lanes: map[int64]*lane{}, slots: o.Slots}
+	q := &Local{options: o, wake: make(chan struct{}, 1), lanes: map[int64]*lane{}, limits: most, slots: most.slots}
 	q.seen = wall(o.Now())
 	return q
 }
@@ -326,9 +323,9 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 	}
 	q.touched = look[:0]
 	pause = min(glance, max(0, remaining(q.timer, now)))
-	if len(q.asking) > 0 && q.aside < q.options.Aside {
+	if len(q.asking) > 0 && q.aside < q.limits.aside {
 		for _, l := range q.holding {
-			pause = min(pause, max(0, q.options.Patience-now.Sub(l.since)))
+			pause = min(pause, max(0, q.limits.patience-now.Sub(l.since)))
 		}
 	}
 	return start, pause
@@ -352,7 +349,7 @@ func (q *Local) grant(now time.Time) (granted []*lane) {
 }
 
 func (q *Local) setAside(now time.Time) bool {
-	if q.aside >= q.options.Aside || len(q.holding) == 0 || now.Sub(q.holding[0].since) < q.options.Patience {
+	if q.aside >= q.limits.aside || len(q.holding) == 0 || now.Sub(q.holding[0].since) < q.limits.patience {
 		return false
 	}
 	q.holding[0].seat = seatAside

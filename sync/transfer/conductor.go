@@ -104,19 +104,11 @@ type group struct {
 type disk struct {
 	kept    context.Context // outlives an orderly end
 	busy    bool
-	done    chan done
+	done    chan func() error // what the conductor makes of a step
 	steps   sync.WaitGroup
 	placed  bool  // the last step was a group
 	removes bool  // removals are under way
 	after   int64 // the last row that was looked at for them
-}
-
-// done is how a step ended.
-type done struct {
-	err     error
-	removal bool
-	after   int64
-	more    bool
 }
 
 type look struct {
@@ -150,7 +142,7 @@ func (r *Reconciler) conduct(outer context.Context) error {
 	c := conductor{
 		// Buffered, so that handing out never blocks.
 		r: r, jobs: make(chan *attempt, r.workers), outcomes: make(chan *outcome, r.workers),
-		disk: disk{kept: kept, done: make(chan done, 1)},
+		disk: disk{kept: kept, done: make(chan func() error, 1)},
 	}
 	var workers sync.WaitGroup
 	for range r.workers {
@@ -171,7 +163,7 @@ func (r *Reconciler) conduct(outer context.Context) error {
 	}
 	var last error
 	if c.disk.busy {
-		last = (<-c.disk.done).err
+		last = (<-c.disk.done)()
 	}
 	// An orderly end places the last outcomes: their transfers need not be repeated.
 	if errors.Is(err, context.Canceled) && orderly(outer) {
@@ -233,10 +225,12 @@ func (c *conductor) run(ctx context.Context) error {
 			c.endedToo()
 		case <-silent:
 			c.attempts.setAside(c.r.workers)
-		case d := <-c.disk.done:
-			if err := c.stepped(d); err != nil {
+		case end := <-c.disk.done:
+			c.disk.busy = false
+			if err := end(); err != nil {
 				return err
 			}
+			c.stir()
 		case <-c.r.s.wake:
 			c.stir()
 		case <-c.look.timer.C:
@@ -289,7 +283,8 @@ func (c *conductor) step(ctx context.Context) {
 		c.batch.outcomes, c.batch.bytes, c.batch.age = nil, 0, min(2*c.batch.age, groupAge)
 		d.busy, d.placed = true, true
 		d.steps.Go(func() {
-			d.done <- done{err: c.r.settle(d.kept, came(ctx, group))}
+			err := c.r.settle(d.kept, came(ctx, group))
+			d.done <- func() error { return err }
 			if c.r.s.Follows && len(group) <= sparePlaced {
 				c.r.s.Mirror.Spare(ctx)
 			}
@@ -299,20 +294,14 @@ func (c *conductor) step(ctx context.Context) {
 		d.busy, d.placed = true, false
 		d.steps.Go(func() {
 			next, more, err := c.r.removeSome(ctx, c.r.s.LocalNow(), after)
-			d.done <- done{err: err, removal: true, after: next, more: more}
+			d.done <- func() error {
+				if d.after, d.removes = next, more; !more && err == nil {
+					c.r.useRoom()
+				}
+				return err
+			}
 		})
 	}
-}
-
-func (c *conductor) stepped(d done) error {
-	c.disk.busy = false
-	if d.removal {
-		if c.disk.after, c.disk.removes = d.after, d.more; !d.more && d.err == nil {
-			c.r.useRoom()
-		}
-	}
-	c.stir()
-	return d.err
 }
 
 // stir plans the next look anew, because work may be due earlier. A look at a halted disk is not put off.

@@ -3,17 +3,136 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"resyncd/destination"
+	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/sync/parsed"
 	"resyncd/sync/pull"
-	"resyncd/sync/verify"
 )
+
+func (s *session) discover(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
+	if s.Target.Kind == KindFeed {
+		offer, err = destination.DiscoverTopic(ctx, r, s.Target.URL, s.TopicOptions())
+	} else {
+		offer, err = destination.Discover(ctx, r, s.Target.URL, s.Target.Sets...)
+	}
+	if err == nil {
+		err = s.SameTopic(ctx, offer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discover %s: %w", fetch.RedactURL(s.Target.URL), err)
+	}
+	return offer, nil
+}
+
+func offerOf(offer *destination.Offer, set string) *destination.SetOffer {
+	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set })
+	if i < 0 {
+		return nil
+	}
+	return &offer.Sets[i]
+}
+
+func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
+	if len(s.Target.Sets) == 0 {
+		return offer.Sets, nil
+	}
+	var out []destination.SetOffer
+	for _, want := range s.Target.Sets {
+		o := offerOf(offer, want)
+		if o == nil {
+			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
+				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
+		}
+		out = append(out, *o)
+	}
+	return out, nil
+}
+
+func (s *session) knowScopes(ctx context.Context) error {
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	for i := range sets {
+		// A set that cannot be judged was never read.
+		if scope, err := s.Target.Judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil {
+			s.Scopes.Add(sets[i].ID, scope)
+		}
+	}
+	return err
+}
+
+// recognise refuses a guessed list (robots.txt, a link) in place of the mirrored sets. Without it one error page could
+// begin a second set whose wants nothing takes back (F58, F72).
+func (s *session) recognise(ctx context.Context, offer *destination.Offer) error {
+	if s.Target.Kind == KindFeed {
+		return nil
+	}
+	known, err := s.Store.Sets(ctx, s.SourceID)
+	if err != nil {
+		return err
+	}
+	described := false
+	for i := range known {
+		for _, o := range offer.Sets {
+			if !o.Bare || o.ID == s.Target.URL || o.ID == known[i].CapabilityList {
+				return nil
+			}
+		}
+		doc, err := s.Document(ctx, known[i].CapabilityList)
+		if err != nil {
+			return err
+		}
+		described = described || doc.Kind == string(rsdoc.KindCapabilityList)
+	}
+	if !described || len(offer.Sets) == 0 {
+		return nil
+	}
+	if err := errors.Join(s.missing(ctx, offer), s.Reader.Forget(ctx, s.Target.URL)); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; "+
+		"run again later, or give that address itself if the Source has moved there",
+		fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
+}
+
+// missing reports a set after two reads without it (F71).
+func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
+	if len(s.Target.Sets) > 0 {
+		return nil
+	}
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	if err != nil {
+		return err
+	}
+	var c store.Commit
+	for i := range sets {
+		set := &sets[i]
+		gone := set.Gone + 1
+		if offerOf(offer, set.CapabilityList) != nil {
+			gone = 0
+		}
+		if gone == set.Gone {
+			continue
+		}
+		set.Gone = gone
+		if gone >= 2 {
+			set.Problem = "the Source no longer offers this set; its files stay until you run `resyncd source forget`"
+			set.InStep, set.Cause = false, ""
+			s.Log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
+		}
+		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: pull.StateOf(set)})
+	}
+	if len(c.Sets) == 0 {
+		return nil
+	}
+	c.Claim = s.Claim
+	return s.Store.Commit(ctx, &c)
+}
 
 func (f *Follower) discover(
 	ctx context.Context, r *destination.Reader,
@@ -228,71 +347,4 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 			"set", p.Set.CapabilityList, "err", p.Out.Problem)
 	}
 	return nil
-}
-
-// missMargin is the age at which a change counts as missed by the hub; until then its push may be on its way.
-const missMargin store.Micros = 3 * 1e6
-
-func (f *Follower) watchMisses(p *pull.Puller) {
-	if f.o.Subscribed == nil {
-		return
-	}
-	since := f.o.Subscribed(p.Set.ID)
-	if !since.Known() {
-		return
-	}
-	since += f.s.Offset
-	p.Holes.Missed = func(at store.Version, inHole bool) {
-		if at.From > since && (inHole || f.s.SourceNow()-at.Until > missMargin) {
-			p.Holes.Misses++
-		}
-	}
-}
-
-func (f *Follower) countOf(p *pull.Puller) {
-	if p.Holes.Misses > 0 {
-		f.s.observe.Missed(p.Set.ID, p.Holes.Misses)
-	}
-	if p.Plan.Topic.Odd > 0 {
-		f.s.observe.Odd(p.Set.ID, p.Plan.Topic.Odd)
-	}
-}
-
-const scrubPage = 200
-
-// scrub re-hashes a few files and fetches damaged ones anew (F13).
-func (f *Follower) scrub(ctx context.Context) error {
-	s := f.s
-	if f.rec.IsHalted() || s.Target.Mirror.Check(ctx) != nil { // a missing disk is no damage
-		return nil
-	}
-	rs, err := s.Store.Scan(ctx, store.ScanQuery{
-		SourceID: s.SourceID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
-	})
-	if err != nil {
-		return err
-	}
-	if len(rs) == 0 {
-		f.scrubbed = 0
-		return nil
-	}
-	f.scrubbed = rs[len(rs)-1].ID
-	var found []verify.Problem
-	for _, r := range rs {
-		p, err := verify.File(ctx, s.Target.Mirror, r)
-		if err != nil && ctx.Err() == nil { // of the machine, not of the file
-			s.Log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if p != nil {
-			found = append(found, *p)
-		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return s.renew(ctx, found)
 }
