@@ -209,22 +209,21 @@ type Observer struct {
 	Missed func(setID int64, n int64)
 	// Odd counts record values that violate their format.
 	Odd func(setID int64, n int64)
-	// Settled reports each resource after its result is recorded.
+	// Settled reports each recorded result.
 	Settled func(transfer.Settled)
-	// Removed counts files removed from the mirror.
+	// Removed counts removed files.
 	Removed func(n int64)
 	// Gap reports a found, changed or ended gap; a false alarm ends without ClosedBy.
 	Gap func(g store.Gap)
 	// Pulled reports each concluded pull.
 	Pulled func(Result)
-	// Discovered reports each offered set and how it was found: given, well-known, link-header, html-link, robots,
-	// description, up, index.
+	// Discovered reports each offered set and how it was found (destination.SetOffer.Found).
 	Discovered func(setID int64, how string)
-	// Unread reports why a pull or a part of it could not be read; fetch.KindOf classifies network errors.
+	// Unread reports why a pull or a part of it could not be read.
 	Unread func(err error)
 	// Skipped counts unreadable entries that were left out (F46).
 	Skipped func(n int64)
-	// Doubted reports why a document was not fully trusted, by the reasons of destination.ReaderOptions.Doubted.
+	// Doubted reports why a document was not fully trusted (destination.ReaderOptions.Doubted).
 	Doubted func(reason string)
 	// Held reports the number of files in a sweep that waits for the operator.
 	Held func(setID int64, n int64)
@@ -244,7 +243,6 @@ type Mirrored struct {
 	Took        time.Duration // from then until everything was durable
 }
 
-// whole returns o with a function that does nothing for each that is nil.
 func (o Observer) whole() *Observer {
 	v := reflect.ValueOf(&o).Elem()
 	for i := range v.NumField() {

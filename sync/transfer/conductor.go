@@ -13,8 +13,6 @@ import (
 	"resyncd/sync/spill"
 )
 
-// A group becomes durable with one sync and one commit (performance.md 7.5). It is closed at once when nothing is being
-// fetched, so that a single change never waits.
 const (
 	duePage    = 1000
 	queueLow   = duePage / 2
@@ -30,13 +28,11 @@ const (
 	// waitingGroups bounds what waits for a slow disk, in groups (P8).
 	waitingGroups = 2
 	queueMost     = 2 * duePage
-	// lookAtLeast lies between two looks at owed rows.
-	lookAtLeast = 500 * time.Millisecond
+	lookAtLeast   = 500 * time.Millisecond // between two looks at owed rows
 	// A failed disk is tried again within 30 s (F6).
 	relaxFirst = 2 * time.Second
 	relaxMost  = 15 * time.Second
-	// lingerFor bounds how long an ended run may still place files.
-	lingerFor = 5 * time.Second
+	lingerFor  = 5 * time.Second // an ended run may still place files
 
 	forEver = 1000 * time.Hour
 )
@@ -74,7 +70,6 @@ func (r *Reconciler) While(ctx context.Context, do func(context.Context) error) 
 	return g.Wait()
 }
 
-// conductor owns what waits, is in flight and is placed.
 type conductor struct {
 	r        *Reconciler
 	jobs     chan *attempt
@@ -100,7 +95,7 @@ type group struct {
 	ripens   *time.Timer
 }
 
-// disk is the step under way: a group that is placed, or a page of removals.
+// disk is the step under way.
 type disk struct {
 	kept    context.Context // outlives an orderly end
 	busy    bool
@@ -133,7 +128,6 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); end() }
 }
 
-// conduct runs a conductor and its workers.
 func (r *Reconciler) conduct(outer context.Context) error {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
@@ -332,8 +326,7 @@ func (c *conductor) ripe() bool {
 		time.Since(c.batch.opened) >= c.batch.age || c.halves()
 }
 
-// halves tells whether the group is as large as the rest of the pass: with ever smaller groups little waits for the
-// disk at the end.
+// halves tells whether the group is as large as the rest, so that little waits for the disk at the end.
 func (c *conductor) halves() bool {
 	return c.dry && len(c.slow) == 0 && len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue)) &&
 		!c.r.isReading()

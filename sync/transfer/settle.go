@@ -277,7 +277,6 @@ func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
 	})
 }
 
-// count adds a recorded group to the tally, and tells of it.
 func (r *Reconciler) count(group []*outcome) {
 	var p Progress
 	r.tallied(func(t *tally) {

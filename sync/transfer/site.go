@@ -1,5 +1,3 @@
-// Package transfer turns wants into files: it tracks rows with work (Workset), asks the Source, makes groups of files
-// durable and removes files. It knows nothing of documents, notifications and coverage.
 package transfer
 
 import (
@@ -90,12 +88,9 @@ type Progress struct {
 
 // Observer gets reports on files. Its functions must be quick and safe for concurrent use.
 type Observer struct {
-	// Settled is called once an outcome is recorded.
-	Settled func(Settled)
-	// Removed counts removed files.
-	Removed func(n int64)
-	// Halted gets the reason when the mirror stops taking files (F6), nil when that is over.
-	Halted func(err error)
+	Settled func(Settled)   // an outcome is recorded
+	Removed func(n int64)   // files
+	Halted  func(err error) // why the mirror stops taking files (F6), nil when that is over
 }
 
 // Settled is how the work on one resource ended.

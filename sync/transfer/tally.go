@@ -74,7 +74,7 @@ func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
 	return d
 }
 
-// unchanged counts each resource once that was right before the pull, and that nothing else happened to.
+// unchanged counts the resources that were right before the pull, and that nothing else happened to.
 func (c *Count) unchanged(calm *spill.Bitmap) int64 {
 	all := spill.NewBitmap()
 	if calm != nil {
@@ -136,7 +136,6 @@ func (r *Reconciler) Retry(end time.Time) {
 	r.s.Poke()
 }
 
-// triedBefore tells whether this run failed at a resource before.
 func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
 	if res.Work.Attempts > 0 {
 		r.tallied(func(t *tally) { failed = t.failing.Has(res.ID) })
@@ -181,7 +180,6 @@ func (r *Reconciler) rest(idle bool) (begins bool) {
 	return begins
 }
 
-// halt stops the fetching until the disk takes files again.
 func (r *Reconciler) halt(err error) {
 	if errors.Is(err, blob.ErrNoSpace) && r.s.Means.Delete == DeleteTrash {
 		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: shorten `trash` or "+
@@ -207,7 +205,7 @@ func (r *Reconciler) haltedBy() (err error) {
 // IsHalted tells whether a failure of the disk stopped the fetching.
 func (r *Reconciler) IsHalted() bool { return r.haltedBy() != nil }
 
-// mayRemove tells whether removals may go on: a full mirror may get room only from its own.
+// mayRemove: a full mirror may get room only from its own removals.
 func (r *Reconciler) mayRemove() bool {
 	err := r.haltedBy()
 	return err == nil || errors.Is(err, blob.ErrNoSpace)

@@ -10,8 +10,7 @@ import (
 	"resyncd/store"
 )
 
-// page fills the queue: with what was handed over or named, then with what is due in the store. At the end of the rows
-// it begins anew if wants came in meanwhile.
+// page fills the queue. At the end of the rows in the store it begins anew if wants came in meanwhile.
 func (c *conductor) page(ctx context.Context) error {
 	w := c.r.s
 	if c.r.IsHalted() {
@@ -169,7 +168,6 @@ const (
 
 var errAside = errors.New("set aside for others: nothing came for too long")
 
-// attempt is a worker's look at one resource.
 type attempt struct {
 	ctx     context.Context // of the transfer that may be broken off
 	cancel  context.CancelCauseFunc
@@ -209,7 +207,7 @@ func (s *silence) end(err error) {
 	s.worked = err == nil
 }
 
-// attempts are those under way. The patient ones only teach the usual silence.
+// attempts are those under way.
 type attempts struct {
 	all   map[*attempt]struct{}
 	slow  int // patient ones
@@ -275,7 +273,6 @@ func (c *conductor) slowPlaces() int {
 	return max(n/4, 1)
 }
 
-// next begins the next attempt, nil if there is nothing to begin.
 func (c *conductor) next(ctx context.Context) *attempt {
 	for !c.choked() {
 		from := &c.queue

@@ -11,26 +11,17 @@ import (
 )
 
 const (
-	// namedMost bounds the named rows; more are paged.
-	namedMost  = 10_000
+	namedMost  = 10_000 // more are paged
 	urgentMost = 16
 	// readyLow bounds the memory of written rows, and keeps fetches busy until the next batch.
 	readyLow = 600
 	// readyPatience bounds a planner's wait for room; rows can be read back later.
 	readyPatience = 200 * time.Millisecond
-	// noteMost bounds how many rows are watched for the latency of notifications (P8).
+	// noteMost bounds the rows that are watched for the latency of notifications (P8).
 	noteMost = 100_000
 )
 
-// Workset is the work for one Source. It has two locks, taken in this order:
-//
-//  1. Rows is held from reading rows to the end of the commit that writes them back. A want that changed
-//     in between would be lost.
-//  2. mu guards the fields below it and a reconciler's tally, and is never held over a call of the store, the disk or
-//     the network.
-//
-// A resource that is being worked on is in flight; if its want changes it stays owed. The store has all owed work,
-// handed over or not.
+// Workset is the work for one Source (see the package for the order of its locks).
 type Workset struct {
 	Rows sync.Mutex
 
@@ -67,8 +58,7 @@ func NewWorkset() *Workset {
 	}
 }
 
-// Begin puts resources in flight and returns the new ones. The caller holds Rows since before reading them, or recorded
-// work would be done again.
+// Begin puts resources in flight and returns the new ones. The caller holds Rows since before reading them.
 func (w *Workset) Begin(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,8 +77,7 @@ func (w *Workset) idle(rs []*store.Resource) []*store.Resource {
 	return slices.DeleteFunc(rs, func(r *store.Resource) bool { _, busy := w.flight[r.ID]; return busy })
 }
 
-// Touch keeps a resource in flight owed after its want changed: only owed work makes the next run look after a cut. The
-// caller holds Rows.
+// Touch keeps a resource in flight owed after its want changed. The caller holds Rows.
 func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
