@@ -128,8 +128,12 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if err != nil {
 		return err
 	}
-	if err := f.concludeSet(ctx, set.ID); err != nil {
-		return err
+	for _, before := range slices.Clone(f.pulls) {
+		if before.pull.Set.ID == set.ID {
+			if err := f.concludeOne(ctx, before); err != nil {
+				return err
+			}
+		}
 	}
 	if set, err = s.Store.EnsureSet(ctx, s.Claim, offer.ID); err != nil {
 		return err
@@ -199,9 +203,6 @@ func (s *session) judge(set *store.Set, inStep bool, problem error) {
 
 // setBack reports a clock behind the last pull: until then failures would wait longer.
 func (f *Follower) setBack(ctx context.Context) (bool, error) {
-	if !f.tried.IsZero() {
-		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
-	}
 	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	now := f.s.LocalNow()
 	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
@@ -225,8 +226,8 @@ const concludeAgain = 500 * time.Millisecond
 // try.
 func (f *Follower) conclude(ctx context.Context) error {
 	idle := f.rec.Rests()
-	for i := 0; i < len(f.pulls); {
-		p, now := f.pulls[i], f.s.Now()
+	for _, p := range slices.Clone(f.pulls) {
+		now := f.s.Now()
 		wait := !idle && now.Before(p.deadline)
 		if idle && now.Before(p.retry) {
 			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
@@ -237,27 +238,12 @@ func (f *Follower) conclude(ctx context.Context) error {
 				f.o.Later(WorkConclude, now.Add(concludeAgain))
 			}
 		}
-		if wait {
-			i++
-			continue
+		if !wait {
+			if err := f.concludeOne(ctx, p); err != nil {
+				return err
+			}
 		}
-		if err := f.concludeOne(ctx, p); err != nil {
-			return err
-		}
-		f.pulls = slices.Delete(f.pulls, i, i+1)
 	}
-	return nil
-}
-
-func (f *Follower) concludeSet(ctx context.Context, set int64) error {
-	i := slices.IndexFunc(f.pulls, func(p *pulling) bool { return p.pull.Set.ID == set })
-	if i < 0 {
-		return nil
-	}
-	if err := f.concludeOne(ctx, f.pulls[i]); err != nil {
-		return err
-	}
-	f.pulls = slices.Delete(f.pulls, i, i+1)
 	return nil
 }
 
@@ -283,15 +269,12 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 			r.Ended(res)
 		}
 	}
-	f.ended(p)
-	return nil
-}
-
-func (f *Follower) ended(p *pulling) {
+	f.pulls = slices.DeleteFunc(f.pulls, func(other *pulling) bool { return other == p })
 	f.unsettled.Add(-1)
 	if p.last {
 		f.asks.answer(p.requests, nil)
 	}
+	return nil
 }
 
 // troubled records at all sets why the whole Source could not be read.

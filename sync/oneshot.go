@@ -73,7 +73,6 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 	if err == nil {
 		err = f.concludeOne(ctx, p)
 	}
-	f.pulls = nil
 	return err
 }
 

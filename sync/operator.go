@@ -220,7 +220,8 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 	}
 	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		if sum, _, _, herr := verify.Hash(ctx, s.Target.Mirror, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
+		sum, _, _, herr := verify.Hash(ctx, s.Target.Mirror, tr.Key, nil)
+		if herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
 			return nil
 		}
 	}

@@ -216,7 +216,6 @@ func (c *conductor) run(ctx context.Context) error {
 		select {
 		case o := <-c.outcomes:
 			c.ended(o)
-			c.endedToo()
 		case <-silent:
 			c.attempts.setAside(c.r.workers)
 		case end := <-c.disk.done:
@@ -248,18 +247,6 @@ func (c *conductor) handOut(ctx context.Context) bool {
 		c.jobs <- a
 	}
 	return len(c.queue)+len(c.slow) < had
-}
-
-// endedToo takes all other finished outcomes: one round of run for each costs more than the hash of a small file.
-func (c *conductor) endedToo() {
-	for {
-		select {
-		case o := <-c.outcomes:
-			c.ended(o)
-		default:
-			return
-		}
-	}
 }
 
 // step begins the next step at the disk. Groups and pages of removals take turns, so that neither waits for long.
