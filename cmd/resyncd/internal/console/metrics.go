@@ -2,16 +2,134 @@ package console
 
 import (
 	"context"
+	_ "embed" // for the table of metrics
+	"fmt"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// label is the Source of every series.
+// Event is something that is counted: the name of a counter in metrics.txt.
+type Event string
+
+// The events; the second label of a counter says which of its kind.
+const (
+	Notifications       Event = "resyncd_notifications_total"
+	Rejections          Event = "resyncd_notifications_rejected_total"
+	Fetches             Event = "resyncd_fetches_total"
+	FetchedBytes        Event = "resyncd_fetched_bytes_total"
+	FetchFailures       Event = "resyncd_fetch_failures_total"
+	Removals            Event = "resyncd_removals_total"
+	PushMisses          Event = "resyncd_push_misses_total"
+	Oddities            Event = "resyncd_record_oddities_total"
+	Pulls               Event = "resyncd_pulls_total"
+	PullProblems        Event = "resyncd_pull_problems_total"
+	SkippedEntries      Event = "resyncd_entries_skipped_total"
+	DoubtfulDocuments   Event = "resyncd_documents_doubtful_total"
+	GapsFound           Event = "resyncd_gaps_found_total"
+	GapsEnded           Event = "resyncd_gaps_ended_total"
+	LaggingLists        Event = "resyncd_lists_lagging_total"
+	HeldSweeps          Event = "resyncd_sweeps_held_total"
+	MirrorHalts         Event = "resyncd_mirror_halts_total"
+	SourceFailures      Event = "resyncd_source_failures_total"
+	UncleanStarts       Event = "resyncd_unclean_starts_total"
+	JobFailures         Event = "resyncd_job_failures_total"
+	ScrubFindings       Event = "resyncd_scrub_findings_total"
+	SubscriptionChanges Event = "resyncd_subscription_changes_total"
+	ShortLeases         Event = "resyncd_short_leases_total"
+	SuspectedHubs       Event = "resyncd_hubs_suspected_total"
+	StateFailures       Event = "resyncd_state_failures_total"
+	ClockJumps          Event = "resyncd_clock_jumps_total"
+)
+
+// Duration is something whose time is taken: the name of a histogram in metrics.txt.
+type Duration string
+
+// The durations.
+const (
+	PushLatency     Duration = "resyncd_push_latency_seconds"
+	FetchTime       Duration = "resyncd_fetch_duration_seconds"
+	Acknowledgement Duration = "resyncd_acknowledgement_duration_seconds"
+)
+
+// metric is one line of metrics.txt: its kind, its name, its labels and its help. A label may list its values; where
+// some of them begin with a star, these alone are shown from 0 on, because all would be too many.
+type metric struct {
+	kind, name, help string
+	labels           []string
+	known, watched   []string // values of the last label
+	buckets          []float64
+}
+
+// label is the Source of a series.
 const label = "source"
+
+//go:embed metrics.txt
+var metricsText string
+
+// metrics are all of ours, by name.
+var metrics = sync.OnceValue(func() map[string]*metric {
+	out := map[string]*metric{}
+	for line := range strings.Lines(metricsText) {
+		column := strings.SplitN(strings.TrimSpace(line), "|", 4)
+		m := &metric{kind: strings.TrimSpace(column[0]), name: strings.TrimSpace(column[1]),
+			help: strings.TrimSpace(column[3])}
+		for _, l := range strings.Fields(column[2]) {
+			m.label(l)
+		}
+		out[m.name] = m
+	}
+	return out
+})
+
+func (m *metric) label(text string) {
+	name, values, listed := strings.Cut(text, "=")
+	if name != "le" { // which the library adds to a histogram
+		m.labels = append(m.labels, name)
+	}
+	if !listed {
+		return
+	}
+	for value := range strings.SplitSeq(values, ",") {
+		known, starred := strings.CutPrefix(value, "*")
+		if m.known = append(m.known, known); starred {
+			m.watched = append(m.watched, known)
+		}
+		if name == "le" {
+			bound, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				panic("console: metrics.txt: " + err.Error()) // a test reads it all
+			}
+			m.buckets = append(m.buckets, bound)
+		}
+	}
+	if m.watched == nil {
+		m.watched = m.known
+	}
+}
+
+// of are the values of the labels of a series: those that the metric has.
+func (m *metric) of(source, value string) []string {
+	out := make([]string, 0, 2)
+	for _, l := range m.labels {
+		if l == label {
+			out = append(out, clean(source))
+		} else {
+			out = append(out, clean(value))
+		}
+	}
+	return out
+}
+
+func (m *metric) gauge() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name, Help: m.help}, m.labels)
+}
 
 // Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use. Reasons and
 // results become labels, so they must be few.
@@ -20,25 +138,28 @@ type Metrics struct {
 	Gauges func(ctx context.Context) []SourceGauges
 
 	registry *prometheus.Registry
-	counters [len(events)]*prometheus.CounterVec
-	times    [len(durations)]*prometheus.HistogramVec
+	counters map[Event]*prometheus.CounterVec
+	times    map[Duration]*prometheus.HistogramVec
 }
 
 // NewMetrics makes the metrics of one daemon.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
-	for i, e := range events {
-		m.counters[i] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: e.name, Help: e.help}, e.labels())
-		m.registry.MustRegister(m.counters[i])
-		if e.alone {
-			e.begin(m.counters[i])
+	m := &Metrics{registry: prometheus.NewRegistry(), counters: map[Event]*prometheus.CounterVec{},
+		times: map[Duration]*prometheus.HistogramVec{}}
+	for name, t := range metrics() {
+		switch t.kind {
+		case "counter":
+			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: t.help}, t.labels)
+			m.counters[Event(name)] = v
+			m.registry.MustRegister(v)
+		case "histogram":
+			v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: t.help, Buckets: t.buckets},
+				t.labels)
+			m.times[Duration(name)] = v
+			m.registry.MustRegister(v)
 		}
 	}
-	for i, d := range durations {
-		m.times[i] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help,
-			Buckets: d.buckets}, []string{label})
-		m.registry.MustRegister(m.times[i])
-	}
+	m.begin("", false)
 	m.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -56,7 +177,7 @@ func (m *Metrics) Build(version, commit string) {
 // Count adds n occurrences; value is that of the second label, "" where there is none.
 func (m *Metrics) Count(e Event, source, value string, n int64) {
 	if n > 0 {
-		m.counters[e].WithLabelValues(events[e].values(source, value)...).Add(float64(n))
+		m.counters[e].WithLabelValues(metrics()[string(e)].of(source, value)...).Add(float64(n))
 	}
 }
 
@@ -67,23 +188,33 @@ func (m *Metrics) Observe(of Duration, source string, d time.Duration) {
 
 // Begin shows the counters of a Source from 0 on, so that their first step is seen.
 func (m *Metrics) Begin(source string) {
-	for i, e := range events {
-		if !e.alone {
-			e.begin(m.counters[i], clean(source))
-		}
-	}
+	m.begin(source, true)
 	for _, h := range m.times {
 		h.WithLabelValues(clean(source))
+	}
+}
+
+// begin shows the counters from 0 on that are of a Source, or that are of none.
+func (m *Metrics) begin(source string, ofSources bool) {
+	for e, v := range m.counters {
+		t := metrics()[string(e)]
+		if slices.Contains(t.labels, label) != ofSources {
+			continue
+		}
+		if t.known == nil {
+			v.WithLabelValues(t.of(source, "")...)
+		}
+		for _, value := range t.watched {
+			v.WithLabelValues(t.of(source, value)...)
+		}
 	}
 }
 
 // Forget ends all series of a Source.
 func (m *Metrics) Forget(source string) {
 	of := prometheus.Labels{label: clean(source)}
-	for i, e := range events {
-		if !e.alone {
-			m.counters[i].DeletePartialMatch(of)
-		}
+	for _, v := range m.counters {
+		v.DeletePartialMatch(of)
 	}
 	for _, h := range m.times {
 		h.DeletePartialMatch(of)
@@ -103,95 +234,70 @@ type SourceGauges struct {
 	LeaseExpires                time.Time        // the first to end
 }
 
-// channelStates are shown for each Source, for alerts.
-var channelStates = []string{"wanted", "requesting", "pending", "active", "renewing", "lapsed", "denied", "failed",
-	"unsubscribing", "off"}
+// values are the gauges of a Source by name, but for its channels.
+func (s *SourceGauges) values() map[string]any {
+	return map[string]any{
+		"resyncd_resources":        s.Resources,
+		"resyncd_mirror_bytes":     s.Bytes,
+		"resyncd_owed":             s.Owed,
+		"resyncd_held":             s.Held,
+		"resyncd_refused":          s.Refused,
+		"resyncd_gaps_open":        s.GapsOpen,
+		"resyncd_gaps_unprovable":  s.GapsLost,
+		"resyncd_inbox_deliveries": s.InboxDeliveries,
+		"resyncd_inbox_bytes":      s.InboxBytes,
+		"resyncd_in_step":          s.InStep,
+		"resyncd_paused":           s.Paused,
+		"resyncd_failing":          s.Failing,
+		"resyncd_mirror_halted":    s.Halted,
 
-type gauge struct {
-	name, help string
-	value      func(*SourceGauges) (float64, bool)
+		"resyncd_position_timestamp_seconds":      s.Position,
+		"resyncd_lease_expires_timestamp_seconds": s.LeaseExpires,
+		"resyncd_last_pull_timestamp_seconds":     s.LastPull,
+		"resyncd_next_pull_timestamp_seconds":     s.NextPull,
+		"resyncd_last_push_timestamp_seconds":     s.LastPush,
+	}
 }
 
-var gauges = []gauge{
-	number("resyncd_resources", "Resources of the Source that are in the mirror.",
-		func(s *SourceGauges) int64 { return s.Resources }),
-	number("resyncd_mirror_bytes", "Bytes of the Source's resources in the mirror.",
-		func(s *SourceGauges) int64 { return s.Bytes }),
-	number("resyncd_owed", "Resources that the Source has and the mirror does not, or not as they are.",
-		func(s *SourceGauges) int64 { return s.Owed }),
-	number("resyncd_held", "Files that wait for an operator's word before they are deleted.",
-		func(s *SourceGauges) int64 { return s.Held }),
-	number("resyncd_refused", "Resources outside scope or policy, which are not fetched.",
-		func(s *SourceGauges) int64 { return s.Refused }),
-	number("resyncd_gaps_open", "Holes in what was heard of the Source that are not closed.",
-		func(s *SourceGauges) int64 { return s.GapsOpen }),
-	number("resyncd_gaps_unprovable", "Holes, of the last ones, that nobody can close any more.",
-		func(s *SourceGauges) int64 { return s.GapsLost }),
-	number("resyncd_inbox_deliveries", "Notifications that are durable and not carried out yet.",
-		func(s *SourceGauges) int64 { return s.InboxDeliveries }),
-	number("resyncd_inbox_bytes", "Bytes of the notifications that are durable and not carried out yet.",
-		func(s *SourceGauges) int64 { return s.InboxBytes }),
-	truth("resyncd_in_step", "1 while the mirror is known to be in step with the Source, else 0.",
-		func(s *SourceGauges) bool { return s.InStep }),
-	truth("resyncd_paused", "1 while the operator has paused the Source, else 0.",
-		func(s *SourceGauges) bool { return s.Paused }),
-	truth("resyncd_failing", "1 while the Source cannot be read or worked on, else 0.",
-		func(s *SourceGauges) bool { return s.Failing }),
-	truth("resyncd_mirror_halted", "1 while the Source's mirror cannot take files, else 0.",
-		func(s *SourceGauges) bool { return s.Halted }),
-	instant("resyncd_position_timestamp_seconds", "Source time up to which all changes are known.",
-		func(s *SourceGauges) time.Time { return s.Position }),
-	instant("resyncd_lease_expires_timestamp_seconds", "When the first lease of the active channels ends.",
-		func(s *SourceGauges) time.Time { return s.LeaseExpires }),
-	instant("resyncd_last_pull_timestamp_seconds", "When the set that was pulled longest ago was last pulled.",
-		func(s *SourceGauges) time.Time { return s.LastPull }),
-	instant("resyncd_next_pull_timestamp_seconds", "When the next scheduled pull is due.",
-		func(s *SourceGauges) time.Time { return s.NextPull }),
-	instant("resyncd_last_push_timestamp_seconds", "When a hub last delivered.",
-		func(s *SourceGauges) time.Time { return s.LastPush }),
-}
-
-func number(name, help string, of func(*SourceGauges) int64) gauge {
-	return gauge{name, help, func(s *SourceGauges) (float64, bool) { return float64(of(s)), true }}
-}
-
-func truth(name, help string, of func(*SourceGauges) bool) gauge {
-	return gauge{name, help, func(s *SourceGauges) (float64, bool) {
-		if of(s) {
+// number is a value of a gauge; an instant that is not known has none.
+func number(value any) (n float64, known bool) {
+	switch v := value.(type) {
+	case int64:
+		return float64(v), true
+	case bool:
+		if v {
 			return 1, true
 		}
 		return 0, true
-	}}
+	case time.Time:
+		return float64(v.UnixMicro()) / 1e6, !v.IsZero()
+	}
+	panic(fmt.Sprintf("console: no gauge shows a %T", value)) // a test shows them all
 }
 
-func instant(name, help string, of func(*SourceGauges) time.Time) gauge {
-	return gauge{name, help, func(s *SourceGauges) (float64, bool) {
-		t := of(s)
-		return float64(t.UnixMicro()) / 1e6, !t.IsZero()
-	}}
-}
+// channels is the gauge of channels at hubs, whose states are shown for each Source, for alerts.
+const channels = "resyncd_channels"
 
 func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	if m.Gauges == nil {
 		return r
 	}
-	all := m.Gauges(ctx)
-	for _, g := range gauges {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: g.name, Help: g.help}, []string{label})
-		r.MustRegister(v)
-		for i := range all {
-			if x, known := g.value(&all[i]); known {
-				v.WithLabelValues(clean(all[i].Source)).Set(x)
-			}
+	vecs := map[string]*prometheus.GaugeVec{}
+	for name, t := range metrics() {
+		if t.kind == "gauge" {
+			vecs[name] = t.gauge()
+			r.MustRegister(vecs[name])
 		}
 	}
-	channels := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "resyncd_channels",
-		Help: "Channels at hubs, by state."}, []string{label, "state"})
-	r.MustRegister(channels)
-	for i := range all {
-		for _, state := range channelStates {
-			channels.WithLabelValues(clean(all[i].Source), state).Set(float64(all[i].Channels[state]))
+	for _, s := range m.Gauges(ctx) {
+		for name, value := range s.values() {
+			if x, known := number(value); known {
+				vecs[name].WithLabelValues(clean(s.Source)).Set(x)
+			}
+		}
+		for _, state := range metrics()[channels].known {
+			vecs[channels].WithLabelValues(clean(s.Source), state).Set(float64(s.Channels[state]))
 		}
 	}
 	return r

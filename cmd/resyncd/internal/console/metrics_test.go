@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -132,9 +134,9 @@ func TestLint(t *testing.T) {
 	t.Parallel()
 	m := eventful()
 	m.Begin("a")
-	for i, e := range events {
-		for _, value := range append(e.known, "") {
-			m.Count(Event(i), "a", value, 1)
+	for e := range m.counters {
+		for _, value := range append(metrics()[string(e)].known, "") {
+			m.Count(e, "a", value, 1)
 		}
 	}
 	families, err := all(t, m).Gather()
@@ -163,7 +165,7 @@ func TestLint(t *testing.T) {
 			}
 		}
 	}
-	if want := len(events) + len(durations) + len(gauges) + 2; ours != want {
+	if want := len(metrics()) + 1; ours != want {
 		t.Errorf("%d families of ours, want %d", ours, want)
 	}
 }
@@ -247,5 +249,23 @@ func TestBegin(t *testing.T) {
 		if !strings.Contains(rec.Body.String(), want) {
 			t.Errorf("no %s", want)
 		}
+	}
+}
+
+// TestTableOfMetrics: every metric that the code names has its line in the table.
+func TestTableOfMetrics(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`"(resyncd_[a-z_]+)"`).FindAllSubmatch(source, -1)
+	for _, name := range named {
+		if metrics()[string(name[1])] == nil && string(name[1]) != "resyncd_build_info" {
+			t.Errorf("%s is not in metrics.txt", name[1])
+		}
+	}
+	if len(named) != len(metrics())+1 {
+		t.Errorf("%d metrics are named, %d are in the table", len(named)-1, len(metrics()))
 	}
 }
