@@ -114,7 +114,7 @@ func (r *runner) followOptions(id int64, src *config.Source) syncengine.FollowOp
 		ReorderGrace: src.ReorderGrace, Poll: pauseOf(src.Schedule, r.d.o.Now()), Patience: patience,
 		Later:      func(w syncengine.Work, due time.Time) { r.d.jobs.put(id, queue.Kind(w), due) },
 		Offered:    r.offered(id),
-		Subscribed: r.d.hubs.leases.since,
+		Subscribed: r.d.hubs.since(id),
 		Observe:    r.observer(id),
 	}
 }

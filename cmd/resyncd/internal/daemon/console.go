@@ -110,7 +110,7 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 			s.Rejected = r.seen.rejected
 		}
 	})
-	s.Suspect = d.hubs.misses.suspects(id)
+	s.Suspect = d.hubs.suspects(id)
 	return s
 }
 

@@ -97,7 +97,7 @@ func (r *runner) observer(id int64) syncengine.Observer {
 	o := also
 	o.Notified = func(verdict coverage.Verdict, n int) { count(console.Notifications, string(verdict), int64(n)) }
 	o.Missed = func(set, n int64) {
-		d.hubs.misses.add(id, set, n)
+		d.hubs.add(id, set, n)
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
 	}

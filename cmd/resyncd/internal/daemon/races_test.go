@@ -160,9 +160,9 @@ func TestStillLost(t *testing.T) {
 	d := idle(t)
 	src := resideHourly(t, d, 3)
 	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
-	d.hubs.leases.note(&sub)
+	d.hubs.note(&sub, 1)
 	sub.State = store.SubDenied
-	d.hubs.leases.note(&sub)
+	d.hubs.note(&sub, 1)
 	d.schedule(t.Context(), 3, &src)
 	if next := time.Until(d.jobs.table.Next(3)); next > time.Hour/suspectShare {
 		t.Errorf("the next pull is in %s", next)
@@ -234,16 +234,14 @@ func TestCalmedMeanwhile(t *testing.T) {
 	d.jobs.table.Set(3, src.Name, src.Schedule, time.Now())
 	usual := d.jobs.table.Next(3)
 	for range suspectAfter {
-		d.hubs.misses.count(miss{3, 7, 1})
+		d.hubs.count(miss{3, 7, 1})
 	}
-	d.hubs.pullFaster(3)
+	d.hubs.pace(3, true)
 	if !d.jobs.table.Next(3).Before(usual) {
 		t.Error("a suspect hub is relied on")
 	}
-	if d.hubs.misses.delivered(3) {
-		d.hubs.pullNormally(3)
-	}
-	d.hubs.pullFaster(3) // which had been decided on before
+	d.hubs.delivered(3)
+	d.hubs.pace(3, true) // which had been decided on before
 	if next := d.jobs.table.Next(3); next.Before(usual) {
 		t.Errorf("the next pull is at %s, usually at %s", next, usual)
 	}

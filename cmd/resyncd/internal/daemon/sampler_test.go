@@ -206,7 +206,7 @@ func TestDay(t *testing.T) {
 // TestStates: what a subscription comes to is counted once, and so is each lease.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	var s states
+	h := newHubs(nil)
 	sub := store.Subscription{ID: 1, Verified: store.NoTime}
 	for i, step := range []struct {
 		state        store.SubscriptionState
@@ -218,11 +218,11 @@ func TestStates(t *testing.T) {
 		{store.SubGone, 12, true, false},
 	} {
 		sub.State, sub.Verified = step.state, step.verified
-		if came, leased := s.note(&sub); came != step.came || leased != step.leased {
+		if _, came, leased := h.note(&sub, 1); came != step.came || leased != step.leased {
 			t.Errorf("%d: came %v, leased %v", i, came, leased)
 		}
 	}
-	if len(s.last) != 0 {
-		t.Errorf("it remembers what is gone: %v", s.last)
+	if subs := h.of(0, 0).subs; len(subs) != 0 {
+		t.Errorf("it remembers what is gone: %v", subs)
 	}
 }

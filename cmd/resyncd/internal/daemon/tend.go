@@ -77,9 +77,7 @@ func (d *Daemon) schedule(ctx context.Context, id int64, src *config.Source) (no
 		now, last = true, at
 	}
 	d.jobs.table.Set(id, src.Name, src.Schedule, last)
-	if d.hubs.leases.lacking(id) { // a hub that was lost before this run is still lost
-		d.hubs.pullFaster(id)
-	}
+	d.hubs.pace(id, false) // a hub that was lost before this run is still lost
 	return now
 }
 
