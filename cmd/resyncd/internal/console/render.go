@@ -15,6 +15,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
 )
 
 //go:embed pages
@@ -23,10 +26,11 @@ var pageFiles embed.FS
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
-		"took": took,
-		"at":   at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
-		"items": newItems, "rejected": rejected, "around": around, "moment": moment, "brief": brief, "fresh": fresh,
-		"sparks": newSparks, "path": url.PathEscape,
+		"at": at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
+		"items": newItems, "around": around, "moment": moment, "brief": brief, "fresh": fresh, "sparks": newSparks,
+		"path": url.PathEscape, "address": address, "reason": reason, "title": titleOf, "detail": detailOf, "gap": gap,
+		"channel": ChannelLevel, "url": term.URL, "latency": latency, "longest": longest,
+		"seconds": func(n int64) time.Duration { return time.Duration(n) * time.Second },
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
 
@@ -156,18 +160,16 @@ func newAct(p *page, action, label string, more ...string) actForm {
 type itemList struct {
 	Source, Kind string
 	Now          time.Time
-	Items        []Item
+	Items        []*store.Resource
 	All          int64
 }
 
-func newItems(p *page, items []Item, all int64, kind string) itemList {
+func newItems(p *page, items []*store.Resource, all int64, kind string) itemList {
 	return itemList{Source: p.Source, Kind: kind, Now: p.Now, Items: items, All: all}
 }
 
 // More reports whether there are more than are shown.
 func (l itemList) More() bool { return l.All > int64(len(l.Items)) }
-
-func rejected(c ChannelView) bool { return c.BadSignature+c.TooLarge+c.Malformed > 0 }
 
 //go:embed assets
 var assetFiles embed.FS

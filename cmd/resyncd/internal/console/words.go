@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"strconv"
@@ -8,6 +9,11 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 // mostText bounds a stranger's text, in characters.
@@ -36,6 +42,45 @@ func plain(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// address is a URL that a stranger wrote, without a token that it carries (P10).
+func address(raw string) string { return plain(term.URL(raw)) }
+
+// reason is a text that a stranger wrote, without the tokens of URLs in it (P10).
+func reason(text string) string { return plain(logging.Redact(text)) }
+
+// titleOf is the title of a feed's entry.
+func titleOf(meta json.RawMessage) string {
+	var m struct {
+		Title string `json:"title"`
+	}
+	if json.Unmarshal(meta, &m) != nil {
+		return ""
+	}
+	return m.Title
+}
+
+// detailOf is what an event of a resource has to say for itself.
+func detailOf(l report.HistoryLine) string {
+	switch {
+	case l.Detail != nil:
+		return logging.Redact(*l.Detail)
+	case l.EditLine != nil:
+		return term.Edit(l.EditLine)
+	}
+	return ""
+}
+
+// ChannelLevel is how bad the state of a channel is.
+func ChannelLevel(state string) Level {
+	switch store.SubscriptionState(state) {
+	case store.SubActive, store.SubRenewing, store.SubOff, store.SubGone:
+		return Good
+	case store.SubDenied, store.SubLapsed, store.SubFailed:
+		return Warn
+	}
+	return Busy
 }
 
 // unseen are controls, and format characters such as U+202E.
@@ -77,6 +122,18 @@ func size(n int64) string {
 	return strconv.FormatFloat(x, 'f', digits, 64) + " " + "KMGTPE"[unit:unit+1] + "iB"
 }
 
+// Span writes a duration without zeros that say nothing.
+func Span(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if t, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = t + "m"
+	}
+	if t, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = t + "h"
+	}
+	return text
+}
+
 // long writes a duration in one or two units; console.js has the same rules.
 func long(d time.Duration) string {
 	d = max(d, -d)
@@ -116,8 +173,6 @@ func short(seconds float64) string {
 	}
 	return long(time.Duration(seconds * float64(time.Second)))
 }
-
-func took(d time.Duration) string { return short(d.Seconds()) }
 
 func away(now, t time.Time) string {
 	if d := t.Sub(now); d >= time.Second {

@@ -75,7 +75,7 @@ func BenchmarkOverview(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			o, err := f.desk.Overview(ctx)
-			if err != nil || len(o.Rows) != sources+2 || o.Rows[sources].Changes[23] == 0 {
+			if err != nil || len(o.Rows) != sources+2 || o.Rows[sources].Hours[23].Changes == 0 {
 				b.Fatal(len(o.Rows), err)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
@@ -45,7 +44,7 @@ type entry struct {
 	known  store.Source
 	status report.SourceStatus
 	feeds  map[int64]bool
-	owed   *console.Item // one that was tried in vain
+	owed   *store.Resource // one that was tried in vain
 }
 
 func newBoard(d *Daemon) *board {
@@ -214,12 +213,11 @@ const owedSample = 50
 
 // triedInVain is an owed resource that says why resources are owed: the one that was tried most often, nil if none was
 // tried yet.
-func (b *board) triedInVain(ctx context.Context, source int64) (worst *console.Item, err error) {
+func (b *board) triedInVain(ctx context.Context, source int64) (worst *store.Resource, err error) {
 	rs, err := b.d.st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterOwed, Limit: owedSample})
 	for _, r := range rs {
-		if r.Work.Attempts > 0 && (worst == nil || r.Work.Attempts > worst.Attempts) {
-			it := itemOf(r)
-			worst = &it
+		if r.Work.Attempts > 0 && (worst == nil || r.Work.Attempts > worst.Work.Attempts) {
+			worst = r
 		}
 	}
 	return worst, err

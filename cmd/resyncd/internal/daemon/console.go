@@ -117,9 +117,10 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 // row is one Source on the page of all of them.
 func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	f := health.Assess(s)
+	f.Why = logging.Redact(f.Why)
 	r := console.Row{
-		Name: s.Status.Name, URL: term.URL(s.Status.URL), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		Totals: gaugesOf(&s.Status).Totals, Channel: "none", Fresh: freshOf(&s.Status),
+		Name: s.Status.Name, URL: term.URL(s.Status.URL), Finding: f, Channel: "none",
+		Totals: gaugesOf(&s.Status).Totals, Fresh: freshOf(&s.Status),
 	}
 	switch {
 	case r.Paused:
@@ -144,7 +145,7 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	if e != nil {
 		id = e.known.ID
 	}
-	r.Changes, r.Latency = series(s.Now, d.board.pastOf(id), d.sampler.waiting(id))
+	r.Hours = lastDay(s.Now, d.board.pastOf(id), d.sampler.waiting(id))
 	return r
 }
 

@@ -160,28 +160,16 @@ const hours = 24
 // hourOf numbers hours since 1970.
 func hourOf(m store.Micros) int64 { return int64(m) / (3600 * 1e6) }
 
-// series is what a row shows of the day that ends at now: changes and mean push latency in seconds, below 0 for none.
-func series(now time.Time, past []store.Point, waiting store.Point) (changes []int64, latency []float64) {
+// lastDay is the day that ends at now by the hour.
+func lastDay(now time.Time, past []store.Point, waiting store.Point) []store.Point {
 	last := hourOf(store.MicrosOf(now))
-	var sums [hours]store.Point
+	sums := make([]store.Point, hours)
 	for _, p := range append(past[:len(past):len(past)], waiting) {
 		if ago := last - hourOf(p.At); ago >= 0 && ago < hours {
 			sums[hours-1-ago].Add(&p)
 		}
 	}
-	changes, latency = make([]int64, hours), make([]float64, hours)
-	for i := range sums {
-		changes[i], latency[i] = sums[i].Changes, meanOf(&sums[i])
-	}
-	return changes, latency
-}
-
-// meanOf is the mean push latency of a point in seconds, below 0 without pushes.
-func meanOf(p *store.Point) float64 {
-	if p.Pushes == 0 {
-		return -1
-	}
-	return float64(p.Latency) / float64(p.Pushes) / 1e6
+	return sums
 }
 
 // loadDays reads the last day of all Sources. What was read before stays where that fails.
@@ -209,16 +197,4 @@ func (b *board) pastOf(source int64) []store.Point {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.past[source]
-}
-
-// pointOf is a point as pages show it.
-func pointOf(p *store.Point) console.Point {
-	out := console.Point{
-		At: p.At.Time(), Changes: p.Changes, Failed: p.Failed, Bytes: p.Bytes, Pushes: p.Pushes, Misses: p.Misses,
-		Latency: meanOf(p), LatencyMost: -1,
-	}
-	if p.Pushes > 0 {
-		out.LatencyMost = float64(p.LatencyMost) / 1e6
-	}
-	return out
 }

@@ -153,8 +153,8 @@ func TestClockSetBack(t *testing.T) {
 	f.clockJumped(t.Context(), -10*365*24*time.Hour)
 	changed(0, 4)
 	sum := int64(0)
-	for _, n := range f.overview(t)["lib"].Changes {
-		sum += n
+	for _, p := range f.overview(t)["lib"].Hours {
+		sum += p.Changes
 	}
 	if sum != 5 {
 		t.Errorf("%d changes are shown", sum)
@@ -185,12 +185,16 @@ func TestDay(t *testing.T) {
 		{At: hour(100), Changes: 1}, {At: hour(102) + 5, Changes: 2, Pushes: 2, Latency: 3e6}, {At: hour(101), Changes: 4},
 		{At: hour(60), Changes: 1000}, // too old
 	}
-	at := func(n int64) ([]int64, []float64) {
-		return series(hour(n).Time().Add(time.Minute), past, store.Point{At: hour(n), Changes: 7})
+	at := func(n int64) (changes []int64, hours []store.Point) {
+		hours = lastDay(hour(n).Time().Add(time.Minute), past, store.Point{At: hour(n), Changes: 7})
+		for _, p := range hours {
+			changes = append(changes, p.Changes)
+		}
+		return changes, hours
 	}
-	changes, latency := at(102)
-	if diff := cmp.Diff([]int64{1, 4, 9}, changes[21:]); diff != "" || len(changes) != 24 || latency[23] != 1.5 || latency[22] >= 0 {
-		t.Errorf("%s %v %v", diff, changes, latency)
+	changes, hours := at(102)
+	if diff := cmp.Diff([]int64{1, 4, 9}, changes[21:]); diff != "" || len(changes) != 24 || hours[23].Latency != 3e6 || hours[23].Pushes != 2 || hours[22].Pushes != 0 {
+		t.Errorf("%s %v", diff, hours)
 	}
 	if changes, _ = at(124); changes[0] != 4 || changes[1] != 2 || changes[23] != 7 {
 		t.Errorf("22 hours later: %v", changes)
@@ -198,8 +202,8 @@ func TestDay(t *testing.T) {
 	if changes, _ = at(1000); changes[22] != 0 || changes[23] != 7 {
 		t.Errorf("long after: %v", changes)
 	}
-	if changes, _ := series(hour(5).Time(), nil, store.Point{}); changes[23] != 0 || len(changes) != 24 {
-		t.Errorf("nothing ever: %v", changes)
+	if hours := lastDay(hour(5).Time(), nil, store.Point{}); hours[23].Changes != 0 || len(hours) != 24 {
+		t.Errorf("nothing ever: %v", hours)
 	}
 }
 

@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,37 +24,35 @@ type Standing struct {
 
 	Configured, Following bool
 	Push                  config.Push
-	Poll                  time.Duration  // the usual pause between two pulls
-	Again                 time.Duration  // how soon what cannot be worked on is tried again, at the latest
-	Next                  time.Time      // the next pull, as the timetable has it; zero: none
-	GapPatience           time.Duration  // how long a list may lag
-	Feeds                 map[int64]bool // sets that are feeds
-	Halted                error          // why the mirror takes no files
-	State                 error          // why the state database was not written last
-	Unread                error          // what kept the last pull from being whole; told by sets where there are any
-	Suspect               map[int64]bool // sets whose hub does not tell of changes
-	Rejected              string         // why a notification was not taken lately, "" for none
-	Deaf                  bool           // hubs cannot reach our callback
-	Owed                  *console.Item  // one that was tried in vain, nil for none
+	Poll                  time.Duration   // the usual pause between two pulls
+	Again                 time.Duration   // how soon what cannot be worked on is tried again, at the latest
+	Next                  time.Time       // the next pull, as the timetable has it; zero: none
+	GapPatience           time.Duration   // how long a list may lag
+	Feeds                 map[int64]bool  // sets that are feeds
+	Halted                error           // why the mirror takes no files
+	State                 error           // why the state database was not written last
+	Unread                error           // what kept the last pull from being whole; told by sets where there are any
+	Suspect               map[int64]bool  // sets whose hub does not tell of changes
+	Rejected              string          // why a notification was not taken lately, "" for none
+	Deaf                  bool            // hubs cannot reach our callback
+	Owed                  *store.Resource // one that was tried in vain, nil for none
 }
 
-// Finding is one thing worth saying about a Source or a set.
-type Finding struct {
-	Level      console.Level
-	State, Why string
+func finding(level console.Level, state, why string) console.Finding {
+	return console.Finding{Level: level, State: state, Why: why}
 }
 
 // unprovableFor is how long a gap that nobody can close is told of first; it stays in the list of gaps.
 const unprovableFor = 7 * 24 * time.Hour
 
 // Assess says how a Source stands, and what to do. The worst decides; others as bad are named.
-func Assess(s *Standing) Finding {
+func Assess(s *Standing) console.Finding {
 	switch {
 	case !s.Configured:
-		return Finding{console.Busy, "not configured", "It is not configured any more: its files stay as they are, " +
-			"and nobody follows it. Put it back into `sources` to go on."}
+		return finding(console.Busy, "not configured", "It is not configured any more: its files stay as they are, "+
+			"and nobody follows it. Put it back into `sources` to go on.")
 	case s.Status.Paused:
-		return Finding{console.Warn, "paused", "Paused by an operator: nothing is pulled or fetched until Resume."}
+		return finding(console.Warn, "paused", "Paused by an operator: nothing is pulled or fetched until Resume.")
 	}
 	found := aboutSource(s)
 	for i := range s.Status.Sets {
@@ -63,7 +62,7 @@ func Assess(s *Standing) Finding {
 }
 
 // AssessSet is assess for one set.
-func AssessSet(s *Standing, set *report.SetStatus) Finding {
+func AssessSet(s *Standing, set *report.SetStatus) console.Finding {
 	switch {
 	case !s.Configured, s.Status.Paused, s.Status.Problem != nil:
 		return Assess(s)
@@ -73,8 +72,8 @@ func AssessSet(s *Standing, set *report.SetStatus) Finding {
 
 // worst picks what decides, the first of those that are as bad, and appends what else is wrong. If nothing is as bad as
 // what holds anyway, that decides.
-func worst(found []Finding, anyway Finding) Finding {
-	var out Finding
+func worst(found []console.Finding, anyway console.Finding) console.Finding {
+	var out console.Finding
 	for _, f := range found {
 		if f.Level > out.Level {
 			out = f
@@ -98,22 +97,22 @@ func worst(found []Finding, anyway Finding) Finding {
 }
 
 // inStep is what is said where nothing is wrong.
-func inStep(sets []report.SetStatus) Finding {
+func inStep(sets []report.SetStatus) console.Finding {
 	for i := range sets {
 		if !sets[i].InStep {
-			return Finding{console.Busy, "catching up", "What the Source told is being carried out."}
+			return finding(console.Busy, "catching up", "What the Source told is being carried out.")
 		}
 	}
 	if len(sets) == 0 {
-		return Finding{console.Busy, "starting", "It was not read yet."}
+		return finding(console.Busy, "starting", "It was not read yet.")
 	}
-	return Finding{console.Good, "in step", ""}
+	return finding(console.Good, "in step", "")
 }
 
 // aboutSource is what concerns the Source as a whole.
-func aboutSource(s *Standing) (found []Finding) {
+func aboutSource(s *Standing) (found []console.Finding) {
 	say := func(level console.Level, state, format string, args ...any) {
-		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
+		found = append(found, finding(level, state, fmt.Sprintf(format, args...)))
 	}
 	if s.State != nil {
 		say(console.Bad, "state failing", "%s. Hubs are told to come again; work goes on by itself.",
@@ -127,7 +126,7 @@ func aboutSource(s *Standing) (found []Finding) {
 	case s.Status.Unread: // nor before this start
 		say(console.Bad, "failing", "%s", failing(*s.Status.Problem, s.Status.Cause, s))
 	case s.Status.Problem != nil:
-		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.Status.Problem), Span(s.Again))
+		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.Status.Problem), console.Span(s.Again))
 	case len(s.Status.Sets) == 0 && s.Following:
 		say(console.Busy, "starting", "Its first pull is under way.")
 	case !s.Following:
@@ -137,9 +136,9 @@ func aboutSource(s *Standing) (found []Finding) {
 }
 
 // aboutSet is what concerns one set, the worst of its kind first.
-func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
+func aboutSet(s *Standing, set *report.SetStatus) (found []console.Finding) {
 	say := func(level console.Level, state, format string, args ...any) {
-		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
+		found = append(found, finding(level, state, fmt.Sprintf(format, args...)))
 	}
 	if set.Problem != nil && (s.Halted == nil || set.Cause != store.CauseDisk) { // the halt says it better
 		say(console.Bad, "failing", "%s", failing(*set.Problem, set.Cause, s))
@@ -151,7 +150,7 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 	found = append(found, aboutOwed(s, set)...)
 	found = append(found, aboutGaps(s, set)...)
 	found = append(found, aboutPush(s, set)...)
-	wrong := slices.ContainsFunc(found, func(f Finding) bool { return f.Level > console.Good })
+	wrong := slices.ContainsFunc(found, func(f console.Finding) bool { return f.Level > console.Good })
 	if late := lateSince(s, set); late != "" && !wrong {
 		say(console.Busy, "late", "%s", late)
 	}
@@ -162,36 +161,36 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 	return found
 }
 
-func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
+func aboutOwed(s *Standing, set *report.SetStatus) []console.Finding {
 	switch {
 	case set.Owed == 0:
 		return nil
 	case s.Halted != nil: // which says why
-		return []Finding{{console.Warn, "owed", count(set.Owed, "resource is", "resources are") +
-			" owed until the mirror takes files."}}
-	case s.Owed == nil || s.Owed.Attempts == 0:
-		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") +
-			" being fetched."}}
+		return []console.Finding{finding(console.Warn, "owed", count(set.Owed, "resource is", "resources are")+
+			" owed until the mirror takes files.")}
+	case s.Owed == nil || s.Owed.Work.Attempts == 0:
+		return []console.Finding{finding(console.Busy, "fetching", count(set.Owed, "resource is", "resources are")+
+			" being fetched.")}
 	}
 	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"),
-		hint(s.Owed.Cause), Clipped(s.Owed.Reason))
-	if !s.Owed.NextTry.IsZero() {
-		why += " Tried again " + s.when(s.Owed.NextTry) + "."
+		hint(cmp.Or(s.Owed.Work.Cause, s.Owed.Work.Class)), Clipped(s.Owed.Work.Reason))
+	if due := s.Owed.Work.Due.Time(); !due.IsZero() {
+		why += " Tried again " + s.when(due) + "."
 	}
-	return []Finding{{console.Warn, "owed", why}}
+	return []console.Finding{finding(console.Warn, "owed", why)}
 }
 
 // aboutGaps tells of the oldest gap that is open, or that nobody can close and that is news; the page lists all.
-func aboutGaps(s *Standing, set *report.SetStatus) []Finding {
+func aboutGaps(s *Standing, set *report.SetStatus) []console.Finding {
 	for i := range set.Gaps {
 		if f, ok := aboutGap(s, &set.Gaps[i], s.Feeds[set.ID]); ok {
-			return []Finding{f}
+			return []console.Finding{f}
 		}
 	}
 	return nil
 }
 
-func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
+func aboutGap(s *Standing, g *report.GapStatus, feed bool) (console.Finding, bool) {
 	hole := fmt.Sprintf("between %s and %s", stampOf(g.From.Time), stampOf(g.Until.Time))
 	state := store.GapState(g.State)
 	switch {
@@ -199,23 +198,23 @@ func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
 		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened "+
 			"%s. It is asked again and again", stampOf(g.Found.Time), hole)
 		if s.GapPatience > 0 {
-			why += fmt.Sprintf("; after %s everything is compared", Span(s.GapPatience))
+			why += fmt.Sprintf("; after %s everything is compared", console.Span(s.GapPatience))
 		}
-		return Finding{console.Warn, "list lags", why + "."}, true
+		return finding(console.Warn, "list lags", why+"."), true
 	case state == store.GapBaseline:
-		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole +
-			": everything is compared."}, true
+		return finding(console.Busy, "closing a gap", "No list reaches back to what happened "+hole+
+			": everything is compared."), true
 	case state.Open():
-		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole +
-			": the Source's list is asked."}, true
+		return finding(console.Busy, "closing a gap", "Nothing was heard of what happened "+hole+
+			": the Source's list is asked."), true
 	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
-		return Finding{}, false
+		return console.Finding{}, false
 	case feed:
-		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole +
-			" may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
+		return finding(console.Warn, "feed cut short", "The feed did not reach back: entries "+hole+
+			" may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."), true
 	}
-	return Finding{console.Warn, "unproven", "Nobody can prove what happened " + hole +
-		": everything is compared as soon as the Resource List changes."}, true
+	return finding(console.Warn, "unproven", "Nobody can prove what happened "+hole+
+		": everything is compared as soon as the Resource List changes."), true
 }
 
 // lateSince says why a set is not known to be in step though nothing went wrong.

@@ -26,10 +26,10 @@ var halts = map[string]struct{ state, do string }{
 	"io":        {"disk failing", "The mirror's disk fails: look at it"},
 }
 
-func haltedFor(err error) Finding {
+func haltedFor(err error) console.Finding {
 	h := halts[DiskReason(err)]
-	return Finding{console.Bad, h.state, h.do + ". Work then goes on by itself. What is not fetched stays owed. (" +
-		Clipped(err.Error()) + ")"}
+	return finding(console.Bad, h.state, h.do+". Work then goes on by itself. What is not fetched stays owed. ("+
+		Clipped(err.Error())+")")
 }
 
 // causes say what is wrong with a Source, and what an operator can do, by the cause of a failure (store.Set.Cause) or,

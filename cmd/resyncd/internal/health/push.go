@@ -16,26 +16,26 @@ import (
 
 // aboutPush tells of the channels by which a set's changes should come. Without one the Source is only pulled, which
 // costs freshness and nothing else (P9).
-func aboutPush(s *Standing, set *report.SetStatus) []Finding {
+func aboutPush(s *Standing, set *report.SetStatus) []console.Finding {
 	c := Leading(set.Channels)
-	f := Finding{Level: console.Warn, State: "no push"}
+	f := console.Finding{Level: console.Warn, State: "no push"}
 	if s.Push == config.PushRequired {
 		f.State = "no channel"
 	}
-	pulled := "pulled by schedule only, every " + Span(s.Poll)
+	pulled := "pulled by schedule only, every " + console.Span(s.Poll)
 	switch {
 	case s.Push == config.PushOff:
 		return nil
 	case c == nil && s.Push == config.PushRequired:
 		f.Why = "Push is required, and the Source offers no hub: " + pulled + ". Write push: auto if that is fine."
 	case c == nil:
-		return []Finding{{console.Good, "", "It offers no hub: " + pulled + "."}}
+		return []console.Finding{finding(console.Good, "", "It offers no hub: "+pulled+".")}
 	case c.Live():
 		return aboutLive(s, set)
 	case c.State == string(store.SubOff):
 		if s.Push != config.PushRequired {
-			return []Finding{{console.Good, "", "Its channel was switched off by an operator: " + pulled +
-				"; Renew brings it back."}}
+			return []console.Finding{finding(console.Good, "", "Its channel was switched off by an operator: "+pulled+
+				"; Renew brings it back.")}
 		}
 		f.Why = "Push is required, and its channel was switched off by an operator: Renew brings it back."
 	case c.State == string(store.SubDenied):
@@ -55,14 +55,14 @@ func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 	if s.Deaf && f.Level == console.Warn {
 		f.Why += " Hubs on other machines cannot reach this one: callback.base_url leads to this machine only."
 	}
-	return []Finding{f}
+	return []console.Finding{f}
 }
 
 // aboutLive tells what is wrong with a channel that has a lease.
-func aboutLive(s *Standing, set *report.SetStatus) (found []Finding) {
+func aboutLive(s *Standing, set *report.SetStatus) (found []console.Finding) {
 	if s.Suspect[set.ID] {
-		found = append(found, Finding{console.Warn, "hub is silent",
-			"Pulls found changes that the hub did not tell of: it is asked anew, and the Source is pulled more often."})
+		found = append(found, finding(console.Warn, "hub is silent",
+			"Pulls found changes that the hub did not tell of: it is asked anew, and the Source is pulled more often."))
 	}
 	if why := map[string]string{
 		"signature": "Notifications come with a wrong signature or none, so they are not believed, and pulls stand " +
@@ -72,7 +72,7 @@ func aboutLive(s *Standing, set *report.SetStatus) (found []Finding) {
 			"to mend that.",
 		"busy": "Hubs were told to come again: the inbox is full, or the state database cannot be written.",
 	}[s.Rejected]; why != "" {
-		found = append(found, Finding{console.Warn, "push rejected", why})
+		found = append(found, finding(console.Warn, "push rejected", why))
 	}
 	return found
 }
@@ -101,17 +101,6 @@ func Leading(channels []report.ChannelStatus) (best *report.ChannelStatus) {
 	return best
 }
 
-// ChannelLevel is how bad the state of a channel is.
-func ChannelLevel(state string) console.Level {
-	switch store.SubscriptionState(state) {
-	case store.SubActive, store.SubRenewing, store.SubOff, store.SubGone:
-		return console.Good
-	case store.SubDenied, store.SubLapsed, store.SubFailed:
-		return console.Warn
-	}
-	return console.Busy
-}
-
 // hubHints are what an operator can do about a hub that does not take a subscription, by the cause.
 var hubHints = map[string]string{
 	fetch.CauseConnection:     " Nothing listens at its address: the hub is down, or `hub` names another port.",
@@ -134,18 +123,6 @@ func count(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// Span writes a duration without zeros that say nothing.
-func Span(d time.Duration) string {
-	text := d.Round(time.Second).String()
-	if t, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = t + "m"
-	}
-	if t, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = t + "h"
-	}
-	return text
 }
 
 // stampOf writes an instant for people.
