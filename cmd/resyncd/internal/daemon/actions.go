@@ -131,7 +131,8 @@ func (r *runner) subscriptions(
 }
 
 // pause stops work on the Source and says so once nothing works on it any more.
-func (r *runner) pause(ctx context.Context) (string, error) {
+func (r *runner) pause(ctx context.Context) (said string, err error) {
+	said = "paused " + r.name
 	id, err := r.known()
 	if err != nil {
 		return "", err
@@ -139,7 +140,17 @@ func (r *runner) pause(ctx context.Context) (string, error) {
 	if err := r.d.st.SetPaused(ctx, id, true); err != nil {
 		return "", err
 	}
-	return "paused " + r.name, r.stopAndWait(ctx, syncengine.ErrStopped)
+	s := r.current()
+	if s == nil {
+		return said, nil
+	}
+	r.stop(syncengine.ErrStopped)
+	select {
+	case <-s.ended:
+		return said, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 // resume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
@@ -151,21 +162,6 @@ func (r *runner) resume(ctx context.Context) (string, error) {
 	return "resumed " + r.name, r.d.st.SetPaused(ctx, id, false)
 }
 
-// stopAndWait ends the Source's run and waits until it is over.
-func (r *runner) stopAndWait(ctx context.Context, why error) error {
-	s := r.current()
-	if s == nil {
-		return nil
-	}
-	r.stop(why)
-	select {
-	case <-s.ended:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // forget unsubscribes, stops work on the Source and drops what is known of it. It is not begun anew before the
 // configuration is read again.
 func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err error) {
@@ -173,25 +169,27 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 	if err != nil {
 		return "", err
 	}
-	r.setForgotten(true)
 	defer func() {
-		if err != nil { // it goes on
-			r.setForgotten(false)
-			r.stop(nil) // a run that began meanwhile has no plan
-			r.wake()
+		switch {
+		case err == nil:
+			r.d.sources.remove(r)
+		case ctx.Err() == nil && r.d.sources.named(r.name) == r: // it goes on
+			r.d.startSource(ctx, r.src, 0)
 		}
 	}()
-	if err := r.stopAndWait(ctx, nil); err != nil {
-		return "", err
+	r.part.stop()
+	select {
+	case <-r.part.done:
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 	left, err := r.unsubscribe(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	src := r.source()
-	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), src))
+	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), r.src))
 	defer func() { err = errors.Join(err, o.Close()) }()
-	o.Target.Name = src.Name
+	o.Target.Name = r.name
 	if withMirror {
 		if err := o.Identify(ctx); err != nil {
 			return "", err
@@ -203,11 +201,11 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 	if err := r.d.engine.Forget(ctx, o.Target, withMirror); err != nil {
 		return "", err
 	}
-	lines := []string{"forgot " + src.Name}
+	lines := []string{"forgot " + r.name}
 	for i := range left {
 		lines = append(lines, term.LeaseLeft(&left[i]))
 	}
-	lines = append(lines, src.Name+
+	lines = append(lines, r.name+
 		" is still configured: it begins anew when the daemon is started again or reads its configuration again")
 	return strings.Join(lines, "\n"), nil
 }

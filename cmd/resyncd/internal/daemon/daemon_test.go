@@ -169,7 +169,7 @@ func TestWeakestBeforeItsTurn(t *testing.T) {
 	cfg.Sources = []config.Source{src}
 	d := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	d.st = st
-	if err := d.sources.load(t.Context(), st); err != nil {
+	if err := d.loadSources(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	weakest := d.callbackOptions(cfg).Weakest

@@ -99,7 +99,7 @@ func (o *operator) lookAtPauses(ctx context.Context) error {
 		switch following := r.current() != nil; {
 		case all[i].Paused && following:
 			r.stop(syncengine.ErrStopped)
-		case !all[i].Paused && !following && r.isResting():
+		case !all[i].Paused && !following && r.trouble() == "":
 			r.wake()
 			o.d.keeper.Wake() // for what commands wrote down meanwhile
 		}

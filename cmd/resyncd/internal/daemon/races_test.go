@@ -89,39 +89,64 @@ func TestUnknownYet(t *testing.T) {
 	}
 }
 
-// TestLateChange: a Source that is changed or forgotten while its run is being prepared is not followed as it was.
+// configured has a daemon read a configuration with these Sources again.
+func configured(t *testing.T, d *Daemon, sources ...config.Source) {
+	t.Helper()
+	d.o.Reread = func() (*config.Config, error) { return &config.Config{Sources: sources}, nil }
+	d.reload(t.Context())
+	t.Cleanup(d.endSources)
+}
+
+// TestLateChange: a Source that is changed is followed by its new configuration, once the run by the old one, which may
+// just be being prepared, has come to its end; one that did not change goes on.
 func TestLateChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Daemon, *runner){
-		"changed": func(d *Daemon, r *runner) {
-			d.changeSource(config.Source{Name: "lib", URL: "https://b.example/"}, true)
-		},
-		"forgotten": func(_ *Daemon, r *runner) { r.setForgotten(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := idle(t)
-			r := newRunner(d, config.Source{Name: "lib", URL: "https://a.example/"})
-			d.sources.byName["lib"] = r
-			_, turn, ok := r.prepare()
-			change(d, r)
-			s := &run{over: make(chan error, 1)}
-			r.start(s, turn)
-			if !ok || len(s.over) != 1 {
-				t.Error("the run goes on")
-			}
-		})
+	d := idle(t)
+	same := config.Source{Name: "same", URL: "https://same.example/"}
+	configured(t, d, config.Source{Name: "lib", URL: "https://a.example/"}, same)
+	sub := subscribed(t, d, "lib")
+	before, other := d.sources.named("lib"), d.sources.named("same")
+	d.sources.bind(before, sub.SourceID)
+	before.seen.gaps[7] = store.GapLagging
+	configured(t, d, config.Source{Name: "lib", URL: "https://b.example/"}, same)
+	<-before.part.done
+	r := d.sources.named("lib")
+	if r == before || r.src.URL != "https://b.example/" || d.sources.of(sub.SourceID) != r || r.seen.gaps[7] == "" {
+		t.Errorf("%+v", r)
 	}
+	if d.sources.named("same") != other {
+		t.Error("another Source was begun anew")
+	}
+	if got := stateOf(t, d, sub.ID); got != store.SubActive {
+		t.Errorf("its subscription is %s", got)
+	}
+}
+
+// TestForgottenBeginsAnew: a Source that was forgotten is followed again when the configuration is read again.
+func TestForgottenBeginsAnew(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	src := config.Source{Name: "lib", URL: "https://a.example/"}
+	configured(t, d, src)
+	before := d.sources.named("lib")
+	d.sources.remove(before)
+	configured(t, d, src)
+	if r := d.sources.named("lib"); r == nil || r == before {
+		t.Errorf("%+v", r)
+	}
+	endAll([]*part{before.part})
 }
 
 // TestRetry: a reload looks after what is at rest; one that was not begun yet keeps its turn.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
-	paused, fresh := newRunner(d, config.Source{Name: "paused"}), newRunner(d, config.Source{Name: "fresh"})
+	sources := []config.Source{{Name: "paused"}, {Name: "fresh"}}
+	paused, fresh := newRunner(d, sources[0]), newRunner(d, sources[1])
 	paused.id = 3
 	d.sources.byName["paused"], d.sources.byName["fresh"] = paused, fresh
-	d.wakeResting()
+	d.sources.cfg.Sources = sources
+	configured(t, d, sources...)
 	if len(paused.woken) != 1 || len(fresh.woken) != 0 {
 		t.Errorf("paused %d, fresh %d", len(paused.woken), len(fresh.woken))
 	}
