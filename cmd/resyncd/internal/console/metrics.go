@@ -5,17 +5,16 @@ import (
 	_ "embed" // for the table of metrics
 	"fmt"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.yaml.in/yaml/v3"
 )
 
-// Event is something that is counted: the name of a counter in metrics.txt.
+// Event is something that is counted: the name of a counter in metrics.yaml.
 type Event string
 
 // The events; the second label of a counter says which of its kind.
@@ -48,7 +47,7 @@ const (
 	ClockJumps          Event = "resyncd_clock_jumps_total"
 )
 
-// Duration is something whose time is taken: the name of a histogram in metrics.txt.
+// Duration is something whose time is taken: the name of a histogram in metrics.yaml.
 type Duration string
 
 // The durations.
@@ -58,77 +57,40 @@ const (
 	Acknowledgement Duration = "resyncd_acknowledgement_duration_seconds"
 )
 
-// metric is one line of metrics.txt: its kind, its name, its labels and its help. A label may list its values; where
-// some of them begin with a star, these alone are shown from 0 on, because all would be too many.
+// metric is an entry of metrics.yaml.
 type metric struct {
-	kind, name, help string
-	labels           []string
-	known, watched   []string // values of the last label
-	buckets          []float64
+	Kind, Help string
+	Daemon     bool     // of the daemon, not of a Source
+	By         string   // the last label, "" for none
+	Known      []string // its values
+	Watched    []string // the values shown from 0 on where all would be too many
+	Buckets    []float64
 }
 
 // label is the Source of a series.
 const label = "source"
 
-//go:embed metrics.txt
-var metricsText string
+//go:embed metrics.yaml
+var metricsFile []byte
 
 // metrics are all of ours, by name.
 var metrics = sync.OnceValue(func() map[string]*metric {
 	out := map[string]*metric{}
-	for line := range strings.Lines(metricsText) {
-		column := strings.SplitN(strings.TrimSpace(line), "|", 4)
-		m := &metric{kind: strings.TrimSpace(column[0]), name: strings.TrimSpace(column[1]),
-			help: strings.TrimSpace(column[3])}
-		for _, l := range strings.Fields(column[2]) {
-			m.label(l)
-		}
-		out[m.name] = m
+	if err := yaml.Unmarshal(metricsFile, &out); err != nil {
+		panic("console: metrics.yaml: " + err.Error()) // a test reads it
 	}
 	return out
 })
 
-func (m *metric) label(text string) {
-	name, values, listed := strings.Cut(text, "=")
-	if name != "le" { // which the library adds to a histogram
-		m.labels = append(m.labels, name)
+// labels are the names of a metric's labels, or their values.
+func (m *metric) labels(source, by string) (out []string) {
+	if !m.Daemon {
+		out = append(out, clean(source))
 	}
-	if !listed {
-		return
-	}
-	for value := range strings.SplitSeq(values, ",") {
-		known, starred := strings.CutPrefix(value, "*")
-		if m.known = append(m.known, known); starred {
-			m.watched = append(m.watched, known)
-		}
-		if name == "le" {
-			bound, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				panic("console: metrics.txt: " + err.Error()) // a test reads it all
-			}
-			m.buckets = append(m.buckets, bound)
-		}
-	}
-	if m.watched == nil {
-		m.watched = m.known
-	}
-}
-
-// of are the values of the labels of a series: those that the metric has.
-func (m *metric) of(source, value string) []string {
-	out := make([]string, 0, 2)
-	for _, l := range m.labels {
-		if l == label {
-			out = append(out, clean(source))
-		} else {
-			out = append(out, clean(value))
-		}
+	if m.By != "" {
+		out = append(out, clean(by))
 	}
 	return out
-}
-
-func (m *metric) gauge() *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name, Help: m.help}, m.labels)
 }
 
 // Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use. Reasons and
@@ -147,14 +109,15 @@ func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), counters: map[Event]*prometheus.CounterVec{},
 		times: map[Duration]*prometheus.HistogramVec{}}
 	for name, t := range metrics() {
-		switch t.kind {
+		labels := t.labels(label, t.By)
+		switch t.Kind {
 		case "counter":
-			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: t.help}, t.labels)
+			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: t.Help}, labels)
 			m.counters[Event(name)] = v
 			m.registry.MustRegister(v)
 		case "histogram":
-			v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: t.help, Buckets: t.buckets},
-				t.labels)
+			v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: t.Help, Buckets: t.Buckets},
+				labels)
 			m.times[Duration(name)] = v
 			m.registry.MustRegister(v)
 		}
@@ -177,7 +140,7 @@ func (m *Metrics) Build(version, commit string) {
 // Count adds n occurrences; value is that of the second label, "" where there is none.
 func (m *Metrics) Count(e Event, source, value string, n int64) {
 	if n > 0 {
-		m.counters[e].WithLabelValues(metrics()[string(e)].of(source, value)...).Add(float64(n))
+		m.counters[e].WithLabelValues(metrics()[string(e)].labels(source, value)...).Add(float64(n))
 	}
 }
 
@@ -198,14 +161,18 @@ func (m *Metrics) Begin(source string) {
 func (m *Metrics) begin(source string, ofSources bool) {
 	for e, v := range m.counters {
 		t := metrics()[string(e)]
-		if slices.Contains(t.labels, label) != ofSources {
+		if t.Daemon == ofSources {
 			continue
 		}
-		if t.known == nil {
-			v.WithLabelValues(t.of(source, "")...)
+		watched := t.Watched
+		if watched == nil {
+			watched = t.Known
 		}
-		for _, value := range t.watched {
-			v.WithLabelValues(t.of(source, value)...)
+		if t.By == "" {
+			watched = []string{""}
+		}
+		for _, value := range watched {
+			v.WithLabelValues(t.labels(source, value)...)
 		}
 	}
 }
@@ -285,8 +252,8 @@ func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 	}
 	vecs := map[string]*prometheus.GaugeVec{}
 	for name, t := range metrics() {
-		if t.kind == "gauge" {
-			vecs[name] = t.gauge()
+		if t.Kind == "gauge" {
+			vecs[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: t.Help}, t.labels(label, t.By))
 			r.MustRegister(vecs[name])
 		}
 	}
@@ -296,7 +263,7 @@ func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 				vecs[name].WithLabelValues(clean(s.Source)).Set(x)
 			}
 		}
-		for _, state := range metrics()[channels].known {
+		for _, state := range metrics()[channels].Known {
 			vecs[channels].WithLabelValues(clean(s.Source), state).Set(float64(s.Channels[state]))
 		}
 	}

@@ -135,7 +135,7 @@ func TestLint(t *testing.T) {
 	m := eventful()
 	m.Begin("a")
 	for e := range m.counters {
-		for _, value := range append(metrics()[string(e)].known, "") {
+		for _, value := range append(metrics()[string(e)].Known, "") {
 			m.Count(e, "a", value, 1)
 		}
 	}
@@ -262,7 +262,7 @@ func TestTableOfMetrics(t *testing.T) {
 	named := regexp.MustCompile(`"(resyncd_[a-z_]+)"`).FindAllSubmatch(source, -1)
 	for _, name := range named {
 		if metrics()[string(name[1])] == nil && string(name[1]) != "resyncd_build_info" {
-			t.Errorf("%s is not in metrics.txt", name[1])
+			t.Errorf("%s is not in metrics.yaml", name[1])
 		}
 	}
 	if len(named) != len(metrics())+1 {
