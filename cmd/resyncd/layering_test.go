@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 		"cmd/resyncd/internal/logging", "cmd/resyncd/internal/term",
 		"destination/gate", "store", "sync/coverage", "sync/report",
 	},
-	"cmd/resyncd/internal/exit":    {"cmd/resyncd/internal/config", "store", "store/blob", "sync", "sync/report"},
+	"cmd/resyncd/internal/exit": {"cmd/resyncd/internal/config", "store", "store/blob", "sync", "sync/report"},
 }
 
 // backEnds are chosen in cmd and nowhere else, so that another can take their place.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"resyncd/sync/report"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -148,7 +150,7 @@ func TestScrapesAreBounded(t *testing.T) {
 		gate := make(chan struct{})
 		m.Gauges = func(context.Context) []SourceGauges {
 			<-gate
-			return []SourceGauges{{Source: "a", Totals: Totals{Resources: 5}}}
+			return []SourceGauges{{SourceStatus: report.SourceStatus{Name: "a"}, Totals: Totals{Resources: 5}}}
 		}
 		h := New(Options{Metrics: m})
 		bodies := make(chan string, scrapes)

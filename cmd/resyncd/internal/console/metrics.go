@@ -12,6 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.yaml.in/yaml/v3"
+
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 // Event is something that is counted: the name of a counter in metrics.yaml.
@@ -193,37 +196,46 @@ func clean(value string) string { return strings.ToValidUTF8(value, "?") }
 
 // SourceGauges is how one Source stands, for metrics.
 type SourceGauges struct {
-	Source string
-	Totals
-	InboxDeliveries, InboxBytes int64
-	InStep, Failing, Halted     bool
-	Channels                    map[string]int64 // by state
-	LeaseExpires                time.Time        // the first to end
+	report.SourceStatus
+	Totals Totals
+	Inbox  store.InboxSize
+	Halted bool
 }
 
-// values are the gauges of a Source by name, but for its channels.
-func (s *SourceGauges) values() map[string]any {
+// values are the gauges of a Source by name, and how many of its channels are in each state.
+func (s *SourceGauges) values() (values map[string]any, channels map[string]int64) {
+	failing, lease, channels := s.Problem != nil, time.Time{}, map[string]int64{}
+	for i := range s.Sets {
+		failing = failing || s.Sets[i].Problem != nil
+		for j := range s.Sets[i].Channels {
+			c := &s.Sets[i].Channels[j]
+			channels[c.State]++
+			if end := c.ExpiresAt; c.Live() && !end.IsZero() && (lease.IsZero() || end.Before(lease)) {
+				lease = end.Time
+			}
+		}
+	}
 	return map[string]any{
-		"resyncd_resources":        s.Resources,
-		"resyncd_mirror_bytes":     s.Bytes,
-		"resyncd_owed":             s.Owed,
-		"resyncd_held":             s.Held,
-		"resyncd_refused":          s.Refused,
-		"resyncd_gaps_open":        s.GapsOpen,
-		"resyncd_gaps_unprovable":  s.GapsLost,
-		"resyncd_inbox_deliveries": s.InboxDeliveries,
-		"resyncd_inbox_bytes":      s.InboxBytes,
-		"resyncd_in_step":          s.InStep,
+		"resyncd_resources":        s.Totals.Resources,
+		"resyncd_mirror_bytes":     s.Totals.Bytes,
+		"resyncd_owed":             s.Totals.Owed,
+		"resyncd_held":             s.Totals.Held,
+		"resyncd_refused":          s.Totals.Refused,
+		"resyncd_gaps_open":        s.Totals.GapsOpen,
+		"resyncd_gaps_unprovable":  s.Totals.GapsLost,
+		"resyncd_inbox_deliveries": s.Inbox.Deliveries,
+		"resyncd_inbox_bytes":      s.Inbox.Bytes,
+		"resyncd_in_step":          s.InStep(),
 		"resyncd_paused":           s.Paused,
-		"resyncd_failing":          s.Failing,
+		"resyncd_failing":          failing,
 		"resyncd_mirror_halted":    s.Halted,
 
-		"resyncd_position_timestamp_seconds":      s.Position,
-		"resyncd_lease_expires_timestamp_seconds": s.LeaseExpires,
-		"resyncd_last_pull_timestamp_seconds":     s.LastPull,
-		"resyncd_next_pull_timestamp_seconds":     s.NextPull,
-		"resyncd_last_push_timestamp_seconds":     s.LastPush,
-	}
+		"resyncd_position_timestamp_seconds":      s.Totals.Position,
+		"resyncd_lease_expires_timestamp_seconds": lease,
+		"resyncd_last_pull_timestamp_seconds":     s.Totals.LastPull,
+		"resyncd_next_pull_timestamp_seconds":     s.Totals.NextPull,
+		"resyncd_last_push_timestamp_seconds":     s.Totals.LastPush,
+	}, channels
 }
 
 // number is a value of a gauge; an instant that is not known has none.
@@ -242,8 +254,8 @@ func number(value any) (n float64, known bool) {
 	panic(fmt.Sprintf("console: no gauge shows a %T", value)) // a test shows them all
 }
 
-// channels is the gauge of channels at hubs, whose states are shown for each Source, for alerts.
-const channels = "resyncd_channels"
+// channelGauge is the gauge of channels at hubs, whose states are shown for each Source, for alerts.
+const channelGauge = "resyncd_channels"
 
 func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
@@ -258,13 +270,14 @@ func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 		}
 	}
 	for _, s := range m.Gauges(ctx) {
-		for name, value := range s.values() {
+		values, channels := s.values()
+		for name, value := range values {
 			if x, known := number(value); known {
-				vecs[name].WithLabelValues(clean(s.Source)).Set(x)
+				vecs[name].WithLabelValues(clean(s.Name)).Set(x)
 			}
 		}
-		for _, state := range metrics()[channels].Known {
-			vecs[channels].WithLabelValues(clean(s.Source), state).Set(float64(s.Channels[state]))
+		for _, state := range metrics()[channelGauge].Known {
+			vecs[channelGauge].WithLabelValues(clean(s.Name), state).Set(float64(channels[state]))
 		}
 	}
 	return r

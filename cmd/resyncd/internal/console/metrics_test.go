@@ -17,7 +17,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"resyncd/sync/report"
 )
+
+// stands is a Source in step with two active channels.
+func stands(name string, lease report.Time) report.SourceStatus {
+	channels := []report.ChannelStatus{{State: "active", ExpiresAt: lease}, {State: "active"}}
+	return report.SourceStatus{Name: name, Sets: []report.SetStatus{{InStep: true, Channels: channels}}}
+}
 
 // eventful is metrics in which every series of ours is there.
 func eventful() *Metrics {
@@ -38,14 +46,14 @@ func eventful() *Metrics {
 	m.Gauges = func(context.Context) []SourceGauges {
 		return []SourceGauges{
 			{
-				Source: "a", InStep: true, Channels: map[string]int64{"active": 2}, LeaseExpires: time.Unix(1_800_000_000, 0),
+				SourceStatus: stands("a", report.TimeOf(1_800_000_000e6)),
 				Totals: Totals{
 					Resources: 5, Owed: 1, Held: 2, GapsOpen: 3, Position: time.UnixMicro(1_700_000_000_250_000),
 					LastPull: time.Unix(1, 0), NextPull: time.Unix(2, 0), LastPush: time.Unix(3, 0),
 				},
 			},
-			{Source: "b\xff"},
-			{Source: "a", Totals: Totals{Resources: 6, Owed: 1, Held: 2, GapsOpen: 3}, InStep: true, Channels: map[string]int64{"active": 2}}, // told twice: the last word counts
+			{SourceStatus: report.SourceStatus{Name: "b\xff"}},
+			{SourceStatus: stands("a", report.Time{}), Totals: Totals{Resources: 6, Owed: 1, Held: 2, GapsOpen: 3}}, // told twice: the last word counts
 		}
 	}
 	return m

@@ -8,6 +8,7 @@ import (
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	"resyncd/sync/report"
@@ -91,11 +92,13 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 	if e != nil {
 		s.Status, s.Feeds, s.Owed = term.Copied(e.status), e.feeds, e.owed
 	}
-	d.expect(&s.Status, cfg, *src)
+	p := mirror.Configured(cfg, *src)
+	s.Status.Expect(p.Expectation(now))
 	r := d.sources.named(src.Name)
 	if r == nil {
 		return s
 	}
+	s.Status.Trouble(r.trouble())
 	s.Following = r.current() != nil
 	r.mu.Lock()
 	s.Deaf = r.warned
@@ -120,7 +123,7 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	f.Why = logging.Redact(f.Why)
 	r := console.Row{
 		Name: s.Status.Name, URL: term.URL(s.Status.URL), Finding: f, Channel: "none",
-		Totals: gaugesOf(&s.Status).Totals, Fresh: freshOf(&s.Status),
+		Totals: totalsOf(&s.Status), Fresh: freshOf(&s.Status),
 	}
 	switch {
 	case r.Paused:

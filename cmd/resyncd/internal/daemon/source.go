@@ -18,8 +18,7 @@ import (
 
 // at looks a Source up as it stands now: it is read anew. What is read stays out of the board, where it could take the
 // place of something newer, or bring a Source back that was forgotten meanwhile.
-func (k *dashboard) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
-	d := k.d
+func (d *Daemon) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
 	if !d.listeners.isOpen() {
 		return nil, nil, errStarting
 	}
@@ -49,7 +48,7 @@ func (k *dashboard) at(ctx context.Context, name string) (s *health.Standing, e 
 
 // Source implements console.Data.
 func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView, error) {
-	s, e, err := k.at(ctx, name)
+	s, e, err := k.d.at(ctx, name)
 	if err != nil {
 		return console.SourceView{}, err
 	}
