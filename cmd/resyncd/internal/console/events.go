@@ -48,10 +48,8 @@ func (c *console) tell(ctx context.Context, out io.Writer) {
 	changes := c.Data.Changes(ctx)
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	next := time.NewTimer(0)
-	defer next.Stop()
-	news, free := false, false
 	for n := int64(1); ; {
+		text := ": still here\n\n"
 		select {
 		case <-ctx.Done():
 			return
@@ -59,21 +57,17 @@ func (c *console) tell(ctx context.Context, out io.Writer) {
 			if !open {
 				return
 			}
-			news = true
-		case <-next.C:
-			free = true
-		case <-beat.C:
-			if _, err := io.WriteString(out, ": still here\n\n"); err != nil {
-				return
-			}
-		}
-		if news && free {
-			if _, err := fmt.Fprintf(out, "id: %d\nevent: change\ndata: {}\n\n", n); err != nil {
-				return
-			}
+			text = fmt.Sprintf("id: %d\nevent: change\ndata: {}\n\n", n)
 			n++
-			news, free = false, false
-			next.Reset(pace)
+		case <-beat.C:
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pace): // what changes meanwhile waits in the channel, as one
 		}
 	}
 }

@@ -63,7 +63,6 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now(), "")
-		f.changes = make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		l, done := listen(ctx, New(Options{Data: f}))
 		synctest.Wait()
@@ -77,7 +76,10 @@ func TestEvents(t *testing.T) {
 		}
 		begin := time.Now()
 		for time.Since(begin) < 10*time.Second {
-			f.changes <- struct{}{}
+			select {
+			case f.changes <- struct{}{}:
+			default:
+			}
 			<-time.After(20 * time.Millisecond)
 		}
 		<-time.After(2 * time.Second)

@@ -70,7 +70,7 @@ func BenchmarkOverview(b *testing.B) {
 		points = points[n:]
 	}
 	f.sources.cfg = &config.Config{Sources: f.sources.cfg.Sources, Defaults: f.sources.cfg.Defaults, Mirror: f.sources.cfg.Mirror, DataDir: f.sources.cfg.DataDir}
-	f.board.loadDays(ctx)
+	f.loadDay(ctx)
 	b.Run("answer", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -33,7 +33,6 @@ type board struct {
 	dirty     map[string]bool
 	all       bool // everything is to be read
 	entries   map[string]*entry
-	past      map[int64][]store.Point // the last day by the hour, by Source
 	listeners map[chan struct{}]bool
 	state     error // the state database's last failure
 	stateAt   time.Time
@@ -95,7 +94,6 @@ func (b *board) stateTrouble(now time.Time) error {
 
 // keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
 func (b *board) keep(ctx context.Context) error {
-	b.loadDays(ctx)
 	every := time.NewTicker(boardAll)
 	defer every.Stop()
 	failing := false

@@ -148,7 +148,7 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	if e != nil {
 		id = e.known.ID
 	}
-	r.Hours = lastDay(s.Now, d.board.pastOf(id), d.sampler.waiting(id))
+	r.Hours = d.sampler.day(s.Now, id)
 	return r
 }
 

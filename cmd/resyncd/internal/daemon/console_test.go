@@ -131,12 +131,16 @@ func TestOverview(t *testing.T) {
 	if err := f.sampler.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	f.loadDay(t.Context())
 	if got := f.overview(t)["lib"]; got.Hours[23].Changes != 3 {
 		t.Errorf("written: %v", got.Hours)
 	}
-	again := newBoard(f.Daemon) // as after a restart
-	again.loadDays(t.Context())
-	if hours := lastDay(time.Now(), again.pastOf(f.src.ID), store.Point{}); hours[23].Changes != 3 {
+	again := newSampler(time.Now) // as after a restart
+	again.st = f.st
+	if err := again.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hours := again.day(time.Now(), f.src.ID); hours[23].Changes != 3 {
 		t.Errorf("read anew: %v", hours)
 	}
 }

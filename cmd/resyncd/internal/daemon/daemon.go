@@ -159,7 +159,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.st = st
-	d.sampler.st, d.sampler.told = st, d.board.loadDays
+	d.sampler.st = st
 	d.client = mirror.Client(cfg, d.o.Build.Version, d.o.Log)
 	d.engine = &syncengine.Engine{Store: st, Log: d.o.Log, Holder: mirror.Holder("resyncd serve", d.o.Now()),
 		Now: d.o.Now}

@@ -32,7 +32,7 @@ func idle(t testing.TB) *Daemon {
 		}
 	})
 	d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	d.st, d.sampler.st, d.sampler.told = st, st, d.board.loadDays
+	d.st, d.sampler.st = st, st
 	d.keeper = subscribe.New(subscribe.Options{Store: st, Callback: func(token string) string { return token }})
 	return d
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +23,14 @@ type chronicler struct {
 	mu   sync.Mutex
 	got  [][]store.Point
 	fail error
+	read int
+}
+
+func (c *chronicler) Points(context.Context, int64, store.Width, store.Micros, store.Micros) ([]store.Point, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read++
+	return nil, nil
 }
 
 func (c *chronicler) failing(err error) {
@@ -55,8 +62,6 @@ func TestSampler(t *testing.T) {
 		c := &chronicler{}
 		d := New(Options{Config: config.Default(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		d.sampler.st = c
-		var told atomic.Int32
-		d.sampler.told = func(context.Context) { told.Add(1) }
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.sample(ctx) }()
@@ -98,8 +103,8 @@ func TestSampler(t *testing.T) {
 		if diff := cmp.Diff(want, c.written()); diff != "" {
 			t.Error(diff)
 		}
-		if told.Load() != 2 || d.sampler.waiting(1) != (store.Point{}) {
-			t.Errorf("told %d times, waiting %+v", told.Load(), d.sampler.waiting(1))
+		if c.read != 12 || d.sampler.waiting(1) != (store.Point{}) {
+			t.Errorf("read %d times, waiting %+v", c.read, d.sampler.waiting(1))
 		}
 	})
 }
@@ -147,6 +152,7 @@ func TestClockSetBack(t *testing.T) {
 		if err := f.sampler.flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		f.loadDay(t.Context())
 	}
 	changed(-time.Minute, 1)
 	changed(10*365*24*time.Hour, 2)
