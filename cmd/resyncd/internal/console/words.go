@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -226,6 +227,18 @@ func brief(now, t time.Time) template.HTML {
 
 const never = template.HTML(`<span class="none">–</span>`)
 
+var levels = [...]string{"good", "busy", "warn", "bad"}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Level) UnmarshalText(text []byte) error {
+	at := slices.Index(levels[:], string(text))
+	if at < 0 {
+		return fmt.Errorf("%q is no level", text)
+	}
+	*l = Level(at)
+	return nil
+}
+
 func (l Level) word() string {
-	return [...]string{"good", "busy", "warn", "bad"}[min(l, Bad)]
+	return levels[min(l, Bad)]
 }
