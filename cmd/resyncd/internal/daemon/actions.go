@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
@@ -51,18 +52,44 @@ func (r *runner) between(
 	}
 }
 
-func (r *runner) approve(ctx context.Context, reject bool) (string, error) {
-	return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
-		done, err := f.Approve(ctx, reject)
-		return term.Approved(&done), err
-	})
+// actions are what an operator can have done with a Source, but for a pull, by the name of its command.
+var actions = map[string]func(context.Context, *runner, control.Args) (string, error){
+	control.AskApprove: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
+			done, err := f.Approve(ctx, a.Reject)
+			return term.Approved(&done), err
+		})
+	},
+	control.AskRestore: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
+			done, err := f.Restore(ctx, a.URI)
+			return term.Restored(&done), err
+		})
+	},
+	control.AskRenew: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.subscriptions(ctx, a.Topic, r.d.keeper.Renew, "%s: asking hubs to renew %d subscriptions")
+	},
+	control.AskCancel: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.subscriptions(ctx, a.Topic, r.d.keeper.Cancel, "%s: unsubscribing %d subscriptions")
+	},
+	control.AskPause: func(ctx context.Context, r *runner, _ control.Args) (string, error) {
+		return "paused " + r.name, r.pause(ctx)
+	},
+	control.AskResume: func(ctx context.Context, r *runner, _ control.Args) (string, error) {
+		return "resumed " + r.name, r.setPaused(ctx, false) // lookAtPauses does the rest
+	},
+	control.AskForget: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.forget(ctx, a.WithMirror)
+	},
 }
 
-func (r *runner) restore(ctx context.Context, uri string) (string, error) {
-	return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
-		done, err := f.Restore(ctx, uri)
-		return term.Restored(&done), err
-	})
+// carryOut does what a command or a button asks for, but for a pull, and says so.
+func (r *runner) carryOut(ctx context.Context, command string, a control.Args) (string, error) {
+	action := actions[command]
+	if action == nil {
+		return "", control.Unknown(command)
+	}
+	return action(ctx, r, a)
 }
 
 // pull has the Source pulled. Its Ended is called for each set, by this goroutine: the Follower waits for nobody.
@@ -111,14 +138,7 @@ func (r *runner) pull(ctx context.Context, p syncengine.PullRequest) error {
 	}
 }
 
-func (r *runner) renew(ctx context.Context, topic string) (string, error) {
-	return r.subscriptions(ctx, topic, r.d.keeper.Renew, "%s: asking hubs to renew %d subscriptions")
-}
-
-func (r *runner) cancel(ctx context.Context, topic string) (string, error) {
-	return r.subscriptions(ctx, topic, r.d.keeper.Cancel, "%s: unsubscribing %d subscriptions")
-}
-
+// subscriptions changes those of a topic, which may be called as pages show it; "" is all.
 func (r *runner) subscriptions(
 	ctx context.Context, topic string, change func(context.Context, int64, string) (int, error), text string,
 ) (string, error) {
@@ -126,40 +146,38 @@ func (r *runner) subscriptions(
 	if err != nil {
 		return "", err
 	}
-	n, err := change(ctx, id, topic)
-	return fmt.Sprintf(text, r.name, n), err
-}
-
-// pause stops work on the Source and says so once nothing works on it any more.
-func (r *runner) pause(ctx context.Context) (said string, err error) {
-	said = "paused " + r.name
-	id, err := r.known()
+	subs, err := r.d.st.Subscriptions(ctx, id, false)
 	if err != nil {
 		return "", err
 	}
-	if err := r.d.st.SetPaused(ctx, id, true); err != nil {
-		return "", err
+	n, err := change(ctx, id, term.TopicNamed(subs, topic))
+	return fmt.Sprintf(text, r.name, n), err
+}
+
+func (r *runner) setPaused(ctx context.Context, is bool) error {
+	id, err := r.known()
+	if err != nil {
+		return err
+	}
+	return r.d.st.SetPaused(ctx, id, is)
+}
+
+// pause stops work on the Source and waits until nothing works on it any more.
+func (r *runner) pause(ctx context.Context) error {
+	if err := r.setPaused(ctx, true); err != nil {
+		return err
 	}
 	s := r.current()
 	if s == nil {
-		return said, nil
+		return nil
 	}
 	r.stop(syncengine.ErrStopped)
 	select {
 	case <-s.ended:
-		return said, nil
+		return nil
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return ctx.Err()
 	}
-}
-
-// resume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
-func (r *runner) resume(ctx context.Context) (string, error) {
-	id, err := r.known()
-	if err != nil {
-		return "", err
-	}
-	return "resumed " + r.name, r.d.st.SetPaused(ctx, id, false)
 }
 
 // forget unsubscribes, stops work on the Source and drops what is known of it. It is not begun anew before the

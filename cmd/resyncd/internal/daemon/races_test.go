@@ -243,7 +243,7 @@ func TestTellsLate(t *testing.T) {
 				runtime.Gosched()
 			}
 		})
-		approve := func() (string, error) { return r.approve(t.Context(), false) }
+		approve := func() (string, error) { return r.carryOut(t.Context(), control.AskApprove, control.Args{}) }
 		if said, err := d.operator.guarded(t.Context(), approve); err == nil && said == "" {
 			t.Error("nothing is said of it")
 		}
