@@ -198,18 +198,7 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 func (c *console) scrape(w http.ResponseWriter, r *http.Request) {
 	all := prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(r.Context())}
 	promhttp.HandlerFor(all, promhttp.HandlerOpts{
-		ErrorLog:      problems{c.Log},
+		ErrorLog:      slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError, // an odd series hides no others
 	}).ServeHTTP(w, r)
-}
-
-type problems struct{ log *slog.Logger }
-
-// Println implements promhttp.Logger.
-func (p problems) Println(v ...any) {
-	for _, x := range v {
-		if err, ok := x.(error); ok {
-			p.log.Warn("cannot show all metrics", "err", err)
-		}
-	}
 }
