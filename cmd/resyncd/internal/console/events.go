@@ -45,7 +45,7 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 
 // tell joins events that come close together.
 func (c *console) tell(ctx context.Context, out io.Writer) {
-	changes := c.Data.Changes(ctx)
+	changed := c.Data.Changed()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for n := int64(1); ; {
@@ -53,10 +53,8 @@ func (c *console) tell(ctx context.Context, out io.Writer) {
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-changes:
-			if !open {
-				return
-			}
+		case <-changed:
+			changed = c.Data.Changed()
 			text = fmt.Sprintf("id: %d\nevent: change\ndata: {}\n\n", n)
 			n++
 		case <-beat.C:
@@ -67,7 +65,7 @@ func (c *console) tell(ctx context.Context, out io.Writer) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pace): // what changes meanwhile waits in the channel, as one
+		case <-time.After(pace): // what changes meanwhile is told as one
 		}
 	}
 }

@@ -32,11 +32,10 @@ type fake struct {
 	done    []Action
 	answer  func(Action) (string, error)
 	changes chan struct{}
-	heard   int
 }
 
 func newFake(now time.Time, text string) *fake {
-	return &fake{now: now, text: text, names: []string{"archive.example", "thesis-store", "maps", "newspapers", "preprints", "museum"}, changes: make(chan struct{}, 1)}
+	return &fake{now: now, text: text, names: []string{"archive.example", "thesis-store", "maps", "newspapers", "preprints", "museum"}, changes: make(chan struct{})}
 }
 
 func (f *fake) words(calm string) string {
@@ -312,11 +311,17 @@ func (f *fake) Do(ctx context.Context, a Action) (string, error) {
 	return f.words("Asked for; it runs."), ctx.Err()
 }
 
-func (f *fake) Changes(context.Context) <-chan struct{} {
+func (f *fake) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.heard++
 	return f.changes
+}
+
+func (f *fake) change() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.changes)
+	f.changes = make(chan struct{})
 }
 
 func (f *fake) asked() []Action {

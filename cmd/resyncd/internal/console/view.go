@@ -23,8 +23,8 @@ type Data interface {
 	Open(ctx context.Context, name, uri string) (io.ReadCloser, FileInfo, error)
 	// Do carries out what an operator asked for and returns what to tell them.
 	Do(ctx context.Context, a Action) (string, error)
-	// Changes is told when Overview may show something new, until ctx ends. What comes before it is read is one.
-	Changes(ctx context.Context) <-chan struct{}
+	// Changed is closed when Overview may show something new.
+	Changed() <-chan struct{}
 }
 
 // ErrUnknown says that there is no such Source, set or resource.

@@ -184,46 +184,37 @@ func away(now, t time.Time) string {
 
 const clock = "2006-01-02 15:04:05"
 
-// timeTag is an instant as an element. Only digits and words of our own may be passed to it.
-func timeTag(class, at, title, text string) template.HTML {
+// timeTag is an instant as an element; layout and title are formats of it. Only digits and words of our own may be
+// passed to it.
+func timeTag(t time.Time, class, layout, title, text string) template.HTML {
+	if t.IsZero() {
+		return never
+	}
+	if title != "" {
+		title = ` title="` + t.UTC().Format(title) + `"`
+	}
+	at := t.UTC().Format(layout)
 	return template.HTML(`<time` + class + ` datetime="` + at + `"` + title + `>` + text + `</time>`) //nolint:gosec
 }
 
+// distance is the class of instants that show how far they are from now; the script keeps that true.
+const distance = ` class="ago"`
+
 // stamp shows an instant to the second, with what is finer in its title.
 func stamp(t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	t = t.UTC()
-	title := ` title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC"`
-	return timeTag("", t.Format(time.RFC3339Nano), title, t.Format(clock))
+	return timeTag(t, "", time.RFC3339Nano, "2006-01-02 15:04:05.999999 UTC", t.UTC().Format(clock))
 }
 
-// ago shows how far an instant is from now; the script keeps it true.
+// ago shows how far an instant is from now.
 func ago(now, t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	t = t.UTC()
-	return timeTag(` class="ago"`, t.Format(time.RFC3339), ` title="`+t.Format(clock)+` UTC"`, away(now, t))
+	return timeTag(t, distance, time.RFC3339, clock+" UTC", away(now, t))
 }
 
 // moment is stamp without what is finer, for where there are hundreds.
-func moment(t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	t = t.UTC()
-	return timeTag("", t.Format(time.RFC3339), "", t.Format(clock))
-}
+func moment(t time.Time) template.HTML { return timeTag(t, "", time.RFC3339, "", t.UTC().Format(clock)) }
 
 // brief is ago without the title, for where there are thousands.
-func brief(now, t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	return timeTag(` class="ago"`, t.UTC().Format(time.RFC3339), "", away(now, t))
-}
+func brief(now, t time.Time) template.HTML { return timeTag(t, distance, time.RFC3339, "", away(now, t)) }
 
 const never = template.HTML(`<span class="none">–</span>`)
 

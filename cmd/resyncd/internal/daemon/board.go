@@ -29,13 +29,13 @@ type board struct {
 
 	reading sync.Mutex // held while the store is read for it
 
-	mu        sync.Mutex
-	dirty     map[string]bool
-	all       bool // everything is to be read
-	entries   map[string]*entry
-	listeners map[chan struct{}]bool
-	state     error // the state database's last failure
-	stateAt   time.Time
+	mu      sync.Mutex
+	dirty   map[string]bool
+	all     bool // everything is to be read
+	entries map[string]*entry
+	news    chan struct{} // closed and replaced when something may be another than before
+	state   error         // the state database's last failure
+	stateAt time.Time
 }
 
 // entry is one Source as it was last read; it is replaced, never changed.
@@ -49,7 +49,7 @@ type entry struct {
 func newBoard(d *Daemon) *board {
 	return &board{
 		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
-		listeners: map[chan struct{}]bool{},
+		news: make(chan struct{}),
 	}
 }
 
@@ -225,24 +225,13 @@ func (b *board) triedInVain(ctx context.Context, source int64) (worst *store.Res
 func (b *board) tell() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for c := range b.listeners {
-		select {
-		case c <- struct{}{}:
-		default: // it has yet to look at the last one
-		}
-	}
+	close(b.news)
+	b.news = make(chan struct{})
 }
 
-// listen is console.Data's Changes.
-func (b *board) listen(ctx context.Context) <-chan struct{} {
-	c := make(chan struct{}, 1)
+// changedNext is console.Data's Changed.
+func (b *board) changedNext() <-chan struct{} {
 	b.mu.Lock()
-	b.listeners[c] = true
-	b.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.listeners, c)
-	})
-	return c
+	defer b.mu.Unlock()
+	return b.news
 }

@@ -19,8 +19,8 @@ type dashboard struct{ d *Daemon }
 
 var _ console.Data = (*dashboard)(nil)
 
-// Changes implements console.Data.
-func (k *dashboard) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+// Changed implements console.Data.
+func (k *dashboard) Changed() <-chan struct{} { return k.d.board.changedNext() }
 
 // Do implements console.Data.
 func (k *dashboard) Do(ctx context.Context, a console.Action) (string, error) {
