@@ -21,7 +21,8 @@ type Data interface {
 	Resource(ctx context.Context, name, uri string) (ResourceView, error)
 	// Open returns the mirrored bytes of a resource.
 	Open(ctx context.Context, name, uri string) (io.ReadCloser, FileInfo, error)
-	// Do carries out what an operator asked for and returns what to tell them.
+	// Do carries out what an operator asked for and returns what to tell them, soon: what takes long goes on by itself,
+	// as does all when the browser leaves.
 	Do(ctx context.Context, a Action) (string, error)
 	// Changed is closed when Overview may show something new.
 	Changed() <-chan struct{}

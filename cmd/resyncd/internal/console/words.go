@@ -211,10 +211,14 @@ func ago(now, t time.Time) template.HTML {
 }
 
 // moment is stamp without what is finer, for where there are hundreds.
-func moment(t time.Time) template.HTML { return timeTag(t, "", time.RFC3339, "", t.UTC().Format(clock)) }
+func moment(t time.Time) template.HTML {
+	return timeTag(t, "", time.RFC3339, "", t.UTC().Format(clock))
+}
 
 // brief is ago without the title, for where there are thousands.
-func brief(now, t time.Time) template.HTML { return timeTag(t, distance, time.RFC3339, "", away(now, t)) }
+func brief(now, t time.Time) template.HTML {
+	return timeTag(t, distance, time.RFC3339, "", away(now, t))
+}
 
 const never = template.HTML(`<span class="none">–</span>`)
 

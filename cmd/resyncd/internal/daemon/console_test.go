@@ -373,6 +373,22 @@ func TestDo(t *testing.T) {
 	f.operator.server.Under.Wait()
 }
 
+// TestActionOutlivesBrowser: closing the tab does not undo what was asked for.
+func TestActionOutlivesBrowser(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	f.sources.byName["lib"].run = nil
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := f.desk.Do(ctx, console.Action{Kind: console.Pause, Source: "lib"}); err != nil {
+		t.Error(err)
+	}
+	f.operator.server.Under.Wait()
+	if known, err := f.st.Source(t.Context(), "lib"); err != nil || !known.Paused {
+		t.Errorf("%v %+v", err, known)
+	}
+}
+
 // TestPulledText says of a pull what it did.
 func TestPulledText(t *testing.T) {
 	t.Parallel()

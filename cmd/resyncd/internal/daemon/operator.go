@@ -151,7 +151,9 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 	case r == nil:
 		return "", console.ErrUnknown
 	}
-	known, err := d.st.Source(ctx, a.Source)
+	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), buttonWithin)
+	defer stop()
+	known, err := d.st.Source(reading, a.Source)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
