@@ -3,7 +3,7 @@ package console
 import (
 	"context"
 	_ "embed" // for the table of metrics
-	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -203,7 +203,7 @@ type SourceGauges struct {
 }
 
 // values are the gauges of a Source by name, and how many of its channels are in each state.
-func (s *SourceGauges) values() (values map[string]any, channels map[string]int64) {
+func (s *SourceGauges) values() (values map[string]float64, channels map[string]int64) {
 	failing, lease, channels := s.Problem != nil, time.Time{}, map[string]int64{}
 	for i := range s.Sets {
 		failing = failing || s.Sets[i].Problem != nil
@@ -215,43 +215,42 @@ func (s *SourceGauges) values() (values map[string]any, channels map[string]int6
 			}
 		}
 	}
-	return map[string]any{
-		"resyncd_resources":        s.Totals.Resources,
-		"resyncd_mirror_bytes":     s.Totals.Bytes,
-		"resyncd_owed":             s.Totals.Owed,
-		"resyncd_held":             s.Totals.Held,
-		"resyncd_refused":          s.Totals.Refused,
-		"resyncd_gaps_open":        s.Totals.GapsOpen,
-		"resyncd_gaps_unprovable":  s.Totals.GapsLost,
-		"resyncd_inbox_deliveries": s.Inbox.Deliveries,
-		"resyncd_inbox_bytes":      s.Inbox.Bytes,
-		"resyncd_in_step":          s.InStep(),
-		"resyncd_paused":           s.Paused,
-		"resyncd_failing":          failing,
-		"resyncd_mirror_halted":    s.Halted,
+	return map[string]float64{
+		"resyncd_resources":        float64(s.Totals.Resources),
+		"resyncd_mirror_bytes":     float64(s.Totals.Bytes),
+		"resyncd_owed":             float64(s.Totals.Owed),
+		"resyncd_held":             float64(s.Totals.Held),
+		"resyncd_refused":          float64(s.Totals.Refused),
+		"resyncd_gaps_open":        float64(s.Totals.GapsOpen),
+		"resyncd_gaps_unprovable":  float64(s.Totals.GapsLost),
+		"resyncd_inbox_deliveries": float64(s.Inbox.Deliveries),
+		"resyncd_inbox_bytes":      float64(s.Inbox.Bytes),
+		"resyncd_in_step":          truth(s.InStep()),
+		"resyncd_paused":           truth(s.Paused),
+		"resyncd_failing":          truth(failing),
+		"resyncd_mirror_halted":    truth(s.Halted),
 
-		"resyncd_position_timestamp_seconds":      s.Totals.Position,
-		"resyncd_lease_expires_timestamp_seconds": lease,
-		"resyncd_last_pull_timestamp_seconds":     s.Totals.LastPull,
-		"resyncd_next_pull_timestamp_seconds":     s.Totals.NextPull,
-		"resyncd_last_push_timestamp_seconds":     s.Totals.LastPush,
+		"resyncd_position_timestamp_seconds":      instant(s.Totals.Position),
+		"resyncd_lease_expires_timestamp_seconds": instant(lease),
+		"resyncd_last_pull_timestamp_seconds":     instant(s.Totals.LastPull),
+		"resyncd_next_pull_timestamp_seconds":     instant(s.Totals.NextPull),
+		"resyncd_last_push_timestamp_seconds":     instant(s.Totals.LastPush),
 	}, channels
 }
 
-// number is a value of a gauge; an instant that is not known has none.
-func number(value any) (n float64, known bool) {
-	switch v := value.(type) {
-	case int64:
-		return float64(v), true
-	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
-	case time.Time:
-		return float64(v.UnixMicro()) / 1e6, !v.IsZero()
+// truth and instant are values of gauges; an instant that is not known has none.
+func truth(is bool) float64 {
+	if is {
+		return 1
 	}
-	panic(fmt.Sprintf("console: no gauge shows a %T", value)) // a test shows them all
+	return 0
+}
+
+func instant(t time.Time) float64 {
+	if t.IsZero() {
+		return math.NaN()
+	}
+	return float64(t.UnixMicro()) / 1e6
 }
 
 // channelGauge is the gauge of channels at hubs, whose states are shown for each Source, for alerts.
@@ -272,8 +271,8 @@ func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 	for _, s := range m.Gauges(ctx) {
 		values, channels := s.values()
 		for name, value := range values {
-			if x, known := number(value); known {
-				vecs[name].WithLabelValues(clean(s.Name)).Set(x)
+			if !math.IsNaN(value) {
+				vecs[name].WithLabelValues(clean(s.Name)).Set(value)
 			}
 		}
 		for _, state := range metrics()[channelGauge].Known {

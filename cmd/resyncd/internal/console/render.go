@@ -143,18 +143,11 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err 
 
 type actForm struct {
 	Source, Token, Action, Label string
-	Fields                       []field
+	Field                        []string // name and value of a hidden field, if there is one
 }
 
-type field struct{ Name, Value string }
-
-// newAct makes a form; more are names and values of hidden fields.
-func newAct(p *page, action, label string, more ...string) actForm {
-	f := actForm{Source: p.Source, Token: p.Token, Action: action, Label: label}
-	for i := 0; i+1 < len(more); i += 2 {
-		f.Fields = append(f.Fields, field{more[i], more[i+1]})
-	}
-	return f
+func newAct(p *page, action, label string, field ...string) actForm {
+	return actForm{Source: p.Source, Token: p.Token, Action: action, Label: label, Field: field}
 }
 
 type itemList struct {

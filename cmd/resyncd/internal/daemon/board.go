@@ -30,8 +30,7 @@ type board struct {
 	reading sync.Mutex // held while the store is read for it
 
 	mu      sync.Mutex
-	dirty   map[string]bool
-	all     bool // everything is to be read
+	dirty   map[string]bool // what is to be read, nil for everything
 	entries map[string]*entry
 	news    chan struct{} // closed and replaced when something may be another than before
 	state   error         // the state database's last failure
@@ -47,23 +46,22 @@ type entry struct {
 }
 
 func newBoard(d *Daemon) *board {
-	return &board{
-		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
-		news: make(chan struct{}),
-	}
+	return &board{d: d, kick: make(chan struct{}, 1), entries: map[string]*entry{}, news: make(chan struct{})}
 }
 
 // changed names a Source of which something may have changed. It never blocks.
 func (b *board) changed(name string) {
 	b.mu.Lock()
-	b.dirty[name] = true
+	if b.dirty != nil {
+		b.dirty[name] = true
+	}
 	b.mu.Unlock()
 	b.wake()
 }
 
 func (b *board) changedAll() {
 	b.mu.Lock()
-	b.all = true
+	b.dirty = nil
 	b.mu.Unlock()
 	b.wake()
 }
@@ -127,25 +125,26 @@ func (b *board) refresh(ctx context.Context) error {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	b.mu.Lock()
-	all, dirty := b.all, b.dirty
-	b.all, b.dirty = false, map[string]bool{}
+	dirty := b.dirty
+	b.dirty = map[string]bool{}
 	b.mu.Unlock()
-	if !all && len(dirty) == 0 {
+	if dirty != nil && len(dirty) == 0 {
 		return nil
 	}
-	err := b.read(ctx, all, dirty)
+	err := b.read(ctx, dirty)
 	if err != nil {
 		b.mu.Lock()
-		b.all = b.all || all
-		for name := range dirty {
-			b.dirty[name] = true
+		defer b.mu.Unlock()
+		if dirty == nil || b.dirty == nil {
+			b.dirty = nil
+		} else {
+			maps.Copy(b.dirty, dirty)
 		}
-		b.mu.Unlock()
 	}
 	return err
 }
 
-func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error {
+func (b *board) read(ctx context.Context, dirty map[string]bool) error {
 	known, err := b.d.st.Sources(ctx)
 	if err != nil {
 		return err
@@ -155,7 +154,7 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 		name := known[i].Name
 		there[name] = true
 		old := b.entry(name)
-		if !all && !dirty[name] && old != nil {
+		if dirty != nil && !dirty[name] && old != nil {
 			continue
 		}
 		e, err := b.readOne(ctx, &known[i], old)
@@ -173,6 +172,22 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.entries, func(name string, _ *entry) bool { return !there[name] })
 	return nil
+}
+
+// all are the entries by name, which are read if that was not done yet.
+func (b *board) all(ctx context.Context) (map[string]*entry, error) {
+	b.mu.Lock()
+	entries, unread := maps.Clone(b.entries), b.dirty == nil
+	b.mu.Unlock()
+	if len(entries) > 0 || !unread {
+		return entries, nil
+	}
+	if err := b.refresh(ctx); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.entries), nil
 }
 
 func (b *board) entry(name string) *entry {

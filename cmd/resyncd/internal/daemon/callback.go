@@ -96,11 +96,7 @@ func (r *runner) warnUnreachable(hubs []string) {
 		if config.Loopback(hub) {
 			continue
 		}
-		r.mu.Lock()
-		warned := r.warned
-		r.warned = true
-		r.mu.Unlock()
-		if !warned {
+		if !r.warned.Swap(true) {
 			r.d.o.Log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only",
 				logging.KeySource, r.name, logging.KeyHub, logging.URL(hub))
 		}

@@ -34,7 +34,8 @@ func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 	if !d.listeners.isOpen() {
 		return out, errStarting
 	}
-	if err := d.board.ready(ctx); err != nil {
+	entries, err := d.board.all(ctx)
+	if err != nil {
 		return out, err
 	}
 	if d.sources.untaken.Load() {
@@ -43,42 +44,17 @@ func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 				"before holds. `resyncd config check` names what is wrong."})
 	}
 	cfg := d.sources.config()
-	configured := make(map[string]bool, len(cfg.Sources))
 	trouble := d.board.stateTrouble(out.Now)
 	for i := range cfg.Sources {
 		src := &cfg.Sources[i]
-		configured[src.Name] = true
-		e := d.board.entry(src.Name)
+		e := entries[src.Name]
+		delete(entries, src.Name)
 		out.Rows = append(out.Rows, d.row(d.standing(cfg, src, e, out.Now, trouble), e))
 	}
-	for _, e := range d.board.others(configured) {
-		s := &health.Standing{Status: term.Copied(e.status), Now: out.Now}
-		out.Rows = append(out.Rows, d.row(s, e))
+	for _, e := range entries { // which nobody configured
+		out.Rows = append(out.Rows, d.row(&health.Standing{Status: term.Copied(e.status), Now: out.Now}, e))
 	}
 	return out, nil
-}
-
-// ready reads all Sources if that was not done yet.
-func (b *board) ready(ctx context.Context) error {
-	b.mu.Lock()
-	empty := len(b.entries) == 0 && b.all
-	b.mu.Unlock()
-	if !empty {
-		return nil
-	}
-	return b.refresh(ctx)
-}
-
-// others are the Sources that the store knows and nobody configured.
-func (b *board) others(configured map[string]bool) (out []*entry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, e := range b.entries {
-		if !configured[name] {
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // standing is how a configured Source stands now; e is what was read of it, nil for nothing.
@@ -100,12 +76,10 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 	}
 	s.Status.Trouble(r.trouble())
 	s.Following = r.current() != nil
-	r.mu.Lock()
-	s.Deaf = r.warned
-	id := r.id
-	r.mu.Unlock()
-	if at := d.jobs.table.Next(id); id != 0 {
-		s.Next = at
+	s.Deaf = r.warned.Load()
+	id, err := r.known()
+	if err == nil {
+		s.Next = d.jobs.table.Next(id)
 	}
 	r.seen.note(func() {
 		s.Halted, s.Unread = r.seen.halted, r.seen.unread

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -36,11 +37,12 @@ type runner struct {
 	woken chan struct{} // look again
 	part  *part         // nil: not started yet
 	seen  *sightings
+	// warned of a hub that cannot reach us.
+	warned atomic.Bool
 
 	mu      sync.Mutex
 	id      int64 // of the Source, 0: not known yet
 	problem string
-	warned  bool // of a hub that cannot reach us
 	run     *run // nil: nobody follows it now
 }
 

@@ -71,19 +71,6 @@ func (s *sources) all() []*runner {
 	return out
 }
 
-// followed are the Sources that have a Follower now.
-func (s *sources) followed() (ids []int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, r := range s.byID {
-		if r.current() != nil {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // bind notes which Source of the store a runner is for.
 func (s *sources) bind(r *runner, id int64) {
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -57,7 +58,13 @@ func (d *Daemon) scrub(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		ids := d.sources.followed()
+		var ids []int64
+		for _, r := range d.sources.all() {
+			if s := r.current(); s != nil {
+				ids = append(ids, s.f.SourceID())
+			}
+		}
+		slices.Sort(ids)
 		for i, id := range ids {
 			d.jobs.put(id, queue.KindScrub, time.Now().Add(scrubEvery*time.Duration(i)/time.Duration(len(ids))))
 		}
