@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
 	"resyncd/sync/report"
@@ -96,14 +95,7 @@ func (b *board) keep(ctx context.Context) error {
 	defer every.Stop()
 	failing := false
 	for {
-		err := b.refresh(ctx)
-		if err != nil && ctx.Err() == nil {
-			b.d.stateFailed(err)
-			if !failing {
-				b.d.o.Log.Warn("the overview cannot be kept up to date", logging.Err(err))
-			}
-		}
-		failing = err != nil
+		b.d.stateTroublesOnce(ctx, b.refresh(ctx), &failing, "the overview cannot be kept up to date")
 		b.tell()
 		select {
 		case <-ctx.Done():

@@ -75,6 +75,22 @@ func (d *Daemon) stateFailed(err error) {
 	d.board.stateFailed(err)
 }
 
+// stateTroubles takes note of a failure to read or write the state, if there is one, and logs what cannot be done.
+func (d *Daemon) stateTroubles(ctx context.Context, err error, what string) {
+	d.stateTroublesOnce(ctx, err, new(bool), what)
+}
+
+// stateTroublesOnce logs it once, however long it lasts.
+func (d *Daemon) stateTroublesOnce(ctx context.Context, err error, before *bool, what string) {
+	if err != nil && ctx.Err() == nil {
+		d.stateFailed(err)
+		if !*before {
+			d.o.Log.Warn(what, logging.Err(err))
+		}
+	}
+	*before = err != nil
+}
+
 // ofState tells whether a failure is the state database's.
 func ofState(err error) bool {
 	for _, cause := range []error{store.ErrFull, store.ErrDisk, store.ErrUnsure, store.ErrCorrupt} {

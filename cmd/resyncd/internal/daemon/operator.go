@@ -52,15 +52,8 @@ func (o *operator) serve(ctx context.Context) error {
 	d := o.d
 	o.server.Requests = d.st
 	defer close(o.ending)
-	tick := time.NewTicker(takeEvery)
-	defer tick.Stop()
 	var looked, woken time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return every(ctx, takeEvery, func() error {
 		now := d.o.Now()
 		err := o.server.Take(ctx)
 		if err == nil && now.Sub(looked).Abs() >= lookPause {
@@ -72,16 +65,15 @@ func (o *operator) serve(ctx context.Context) error {
 			d.keeper.Wake()
 		}
 		switch {
-		case ctx.Err() != nil:
 		case errors.Is(err, store.ErrCorrupt):
 			return err
 		case err != nil:
-			d.stateFailed(err)
-			d.o.Log.Warn("cannot look for requests", logging.Err(err))
-		default:
+			d.stateTroubles(ctx, err, "cannot look for requests")
+		case ctx.Err() == nil:
 			d.manager.alive(time.Now())
 		}
-	}
+		return nil
+	})
 }
 
 // lookAtPauses stops work on Sources, or takes it up again, that another process paused or resumed.
@@ -200,9 +192,7 @@ func (r *runner) pressed(ctx context.Context, a console.Action) (string, error) 
 // show has the next page show what was done.
 func (o *operator) show(ctx context.Context, source string) {
 	o.d.board.changed(source)
-	if err := o.d.board.refresh(ctx); err != nil && ctx.Err() == nil {
-		o.d.stateFailed(err)
-	}
+	o.d.stateTroubles(ctx, o.d.board.refresh(ctx), "the overview cannot be kept up to date")
 	o.d.board.tell()
 }
 

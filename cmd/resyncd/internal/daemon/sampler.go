@@ -106,46 +106,33 @@ func (s *sampler) flush(ctx context.Context) error {
 // sample writes the history until ctx ends, and then what is left of it. It also tells of clocks that jump (F15, F16):
 // times in the history, leases and the trash go by the wall clock.
 func (d *Daemon) sample(ctx context.Context) error {
-	tick := time.NewTicker(clockEvery)
-	defer tick.Stop()
 	clock := newClockWatch(d.o.Now(), time.Now())
 	written, failing := time.Now(), false
 	d.loadDay(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			if err := d.sampler.flush(ctx); err != nil {
-				d.o.Log.Warn("the history of the last minute is lost", logging.Err(err))
-			}
-			return nil
-		case <-tick.C:
-		}
+	_ = every(ctx, clockEvery, func() error { // which never fails
 		if jump := clock.look(d.o.Now(), time.Now()); jump != 0 {
 			d.clockJumped(ctx, jump)
 		}
 		if time.Since(written) < sampleEvery {
-			continue
+			return nil
 		}
 		written = time.Now()
 		err := d.sampler.flush(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.stateFailed(err)
-			if !failing { // told once, however long it lasts
-				d.o.Log.Warn("the history cannot be written; it waits", logging.Err(err))
-			}
-		}
-		if failing = err != nil; !failing {
+		d.stateTroublesOnce(ctx, err, &failing, "the history cannot be written; it waits")
+		if err == nil {
 			d.loadDay(ctx)
 		}
+		return nil
+	})
+	if err := d.sampler.flush(ctx); err != nil {
+		d.o.Log.Warn("the history of the last minute is lost", logging.Err(err))
 	}
+	return nil
 }
 
 // loadDay has pages show the day that ends now, as it is written.
 func (d *Daemon) loadDay(ctx context.Context) {
-	if err := d.sampler.load(ctx); err != nil && ctx.Err() == nil {
-		d.stateFailed(err)
-		d.o.Log.Warn("the history of the last day cannot be read; it is tried again", logging.Err(err))
-	}
+	d.stateTroubles(ctx, d.sampler.load(ctx), "the history of the last day cannot be read; it is tried again")
 }
 
 // writeTime is how long a write may take, also the last one: other writes go before it, so a short time would tell of

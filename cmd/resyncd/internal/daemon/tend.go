@@ -37,8 +37,7 @@ func (d *Daemon) maintain(ctx context.Context) error {
 		case errors.Is(err, store.ErrCorrupt):
 			return err
 		case err != nil:
-			d.stateFailed(err)
-			d.o.Log.Warn("housekeeping failed; tried again in an hour", logging.Err(err))
+			d.stateTroubles(ctx, err, "housekeeping failed; tried again in an hour")
 			pause = tidyEvery
 		case more:
 			pause = tidyPause
@@ -50,14 +49,7 @@ func (d *Daemon) maintain(ctx context.Context) error {
 
 // scrub has each Source's mirror looked at slowly, all spread over the pause between two turns (F13).
 func (d *Daemon) scrub(ctx context.Context) error {
-	tick := time.NewTicker(scrubEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return every(ctx, scrubEvery, func() error {
 		var ids []int64
 		for _, r := range d.sources.all() {
 			if s := r.current(); s != nil {
@@ -68,7 +60,8 @@ func (d *Daemon) scrub(ctx context.Context) error {
 		for i, id := range ids {
 			d.jobs.put(id, queue.KindScrub, time.Now().Add(scrubEvery*time.Duration(i)/time.Duration(len(ids))))
 		}
-	}
+		return nil
+	})
 }
 
 // schedule has a Source pulled when its schedule says so. It is pulled now, which is reported, if it never was or a
