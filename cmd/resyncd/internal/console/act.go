@@ -34,9 +34,9 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	form := r.PostForm
 	if !c.sealed(r, form.Get("csrf")) {
-		c.show(w, r, http.StatusForbidden, "message", page{Title: "Not done", Source: name, Body: message{
-			Level: Warn, Heading: "Nothing was done",
-			Text: "That form was not made by this process for this browser: resyncd was restarted since, or cookies " +
+		c.show(w, r, http.StatusForbidden, "message", page{Title: "Not done", Source: name, Body: Finding{
+			Level: Warn, State: "Nothing was done",
+			Why: "That form was not made by this process for this browser: resyncd was restarted since, or cookies " +
 				"are refused. Open the page again and repeat.",
 		}})
 		return

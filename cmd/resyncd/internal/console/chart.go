@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,10 +93,7 @@ const (
 
 // bars draws values above 0 as upright strokes: the d of an SVG path.
 func bars(values []float64, step, height float64) string {
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
+	most := slices.Max(append(values, 0))
 	var b strings.Builder
 	for i, v := range values {
 		if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -112,13 +111,7 @@ func bars(values []float64, step, height float64) string {
 
 // line breaks where a value is below 0; one alone is a dot.
 func line(values []float64, step, height float64) string {
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
-	if most == 0 {
-		most = 1
-	}
+	most := cmp.Or(slices.Max(append(values, 0)), 1)
 	var b strings.Builder
 	run := 0
 	for i, v := range values {

@@ -104,7 +104,7 @@ func (f *fake) Overview(ctx context.Context) (Overview, error) {
 		o.Rows = append(o.Rows, f.row(i))
 	}
 	if f.text != "" {
-		o.Notices = []Notice{{Level: Bad, Text: f.text}}
+		o.Notices = []Finding{{Level: Bad, Why: f.text}}
 	}
 	return o, errors.Join(f.fails, ctx.Err())
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type overviewPage struct {
-	Notices []Notice
+	Notices []Finding
 	Query   string
 	Rows    []*Row
 	All     int

@@ -111,15 +111,9 @@ func (k *buffered) WriteHeader(code int) { k.code = code }
 // Write implements http.ResponseWriter.
 func (k *buffered) Write(p []byte) (int, error) { return k.body.Write(p) }
 
-type message struct {
-	Level   Level
-	Heading string
-	Text    string
-}
-
 func (c *console) lost(w http.ResponseWriter, r *http.Request) {
-	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: message{
-		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not " +
+	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: Finding{
+		Level: Warn, State: "There is nothing here", Why: "The address may be mistyped, or what it named is not " +
 			"kept any more.",
 	}})
 }
@@ -136,8 +130,8 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err 
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		c.Log.Warn("cannot show a page", "page", what, "err", err)
 	}
-	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: message{
-		Level: Bad, Heading: "This cannot be shown now", Text: text,
+	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: Finding{
+		Level: Bad, State: "This cannot be shown now", Why: text,
 	}})
 }
 

@@ -54,13 +54,7 @@ type Overview struct {
 	Started time.Time
 	Rows    []Row
 	// Notices are of the daemon as a whole.
-	Notices []Notice
-}
-
-// Notice is a line for the operator.
-type Notice struct {
-	Level Level
-	Text  string
+	Notices []Finding
 }
 
 // Row is one Source.

@@ -39,8 +39,8 @@ func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 		return out, err
 	}
 	if d.sources.untaken.Load() {
-		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
-			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one " +
+		out.Notices = append(out.Notices, console.Finding{Level: console.Warn,
+			Why: "The configuration was not taken over when it was last read again, because it is invalid: the one " +
 				"before holds. `resyncd config check` names what is wrong."})
 	}
 	cfg := d.sources.config()
@@ -151,11 +151,10 @@ func freshOf(s *report.SourceStatus) (fresh time.Time) {
 func (d *Daemon) consoleOptions() console.Options {
 	d.metrics.Gauges = d.gauges
 	d.metrics.Build(d.o.Build.Version, d.o.Build.Commit)
-	ready := &readiness{d: d}
 	c := d.sources.config().Console
 	return console.Options{
 		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
-		Ready:  ready.check, Metrics: d.metrics, Data: d.Data(),
+		Ready:  d.readiness(), Metrics: d.metrics, Data: d.Data(),
 		Version: d.o.Build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.o.Log,
 	}
 }

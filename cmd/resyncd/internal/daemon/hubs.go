@@ -330,18 +330,11 @@ func (h *hubs) renewAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	type channel struct {
-		source int64
-		topic  string
-	}
-	asked := map[channel]bool{}
 	for i := range subs {
-		c := channel{subs[i].SourceID, subs[i].Topic}
-		if asked[c] || subs[i].State == store.SubOff || subs[i].State == store.SubUnsubscribing {
+		if subs[i].State == store.SubOff || subs[i].State == store.SubUnsubscribing {
 			continue
 		}
-		asked[c] = true
-		if _, err := h.d.keeper.Renew(ctx, c.source, c.topic); err != nil {
+		if _, err := h.d.keeper.Renew(ctx, subs[i].SourceID, subs[i].Topic); err != nil {
 			return err
 		}
 	}
