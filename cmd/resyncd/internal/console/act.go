@@ -110,10 +110,9 @@ func (b *flashes) pin(now time.Time, level Level, text string) string {
 func (b *flashes) find(now time.Time, id string) *flash {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, f := range b.kept {
-		if f.id == id && !now.After(f.until) {
-			return &f
-		}
+	i := slices.IndexFunc(b.kept, func(f flash) bool { return f.id == id && !now.After(f.until) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return new(b.kept[i])
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"resyncd/store"
@@ -213,11 +212,9 @@ func (v *timelineView) gaps(gaps []report.GapStatus, feed bool) []shape {
 	all = merge(all, func(a, b shape) bool { return a.Class == b.Class && a.Label == b.Label })
 	for i := range all {
 		s := &all[i]
-		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock),
-			s.Until.UTC().Format(clock), s.Label)
+		s.Words = fmt.Sprintf("Gap of %s: %s, %s", long(s.Until.Sub(s.From)), s.stretch(), s.Label)
 		if s.Count > 1 {
-			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock),
-				s.Until.UTC().Format(clock), s.Label)
+			s.Words = fmt.Sprintf("%s gaps: %s, %s", count(s.Count), s.stretch(), s.Label)
 		} else if s.Document != "" {
 			s.Words += ". " + s.Document
 		}
@@ -230,29 +227,35 @@ func (v *timelineView) gaps(gaps []report.GapStatus, feed bool) []shape {
 
 // gap says what a gap means.
 func gap(g report.GapStatus, feed bool) Finding {
-	switch state := store.GapState(g.State); {
-	case state == store.GapClosed:
-		words := "closed by more evidence"
-		if g.ClosedBy != nil {
-			words = "closed by " + cmp.Or(closers[*g.ClosedBy], "more evidence")
-		}
-		if took := g.Ended.Sub(g.Found.Time); !g.Ended.IsZero() && took >= 0 {
-			words += " after " + Span(max(took, time.Second))
-		}
-		return Finding{Good, g.State, words}
-	case state == store.GapUnprovable && feed:
-		return Finding{Warn, g.State, "the feed did not reach back: entries may be missing, nobody can tell"}
-	case state == store.GapUnprovable:
-		return Finding{Warn, g.State, "nobody can prove what happened; everything is compared when the Resource List " +
-			"changes"}
-	case state == store.GapLagging:
-		return Finding{Warn, g.State, "the list lags behind a notification; it is asked again"}
-	case state == store.GapWaiting:
-		return Finding{Busy, g.State, "waiting a moment for a late notification"}
-	case state == store.GapBaseline:
-		return Finding{Busy, g.State, "no list reaches back: everything is compared"}
+	f, known := gapWords[store.GapState(g.State)]
+	if !known {
+		f.Level, f.Why = Busy, "the Source's list is asked"
 	}
-	return Finding{Busy, g.State, "the Source's list is asked"}
+	f.State = g.State
+	switch {
+	case g.State == string(store.GapUnprovable) && feed:
+		f.Why = "the feed did not reach back: entries may be missing, nobody can tell"
+	case g.State == string(store.GapClosed):
+		by := "more evidence"
+		if g.ClosedBy != nil {
+			by = cmp.Or(closers[*g.ClosedBy], by)
+		}
+		f.Why = "closed by " + by
+		if took := g.Ended.Sub(g.Found.Time); !g.Ended.IsZero() && took >= 0 {
+			f.Why += " after " + Span(max(took, time.Second))
+		}
+	}
+	return f
+}
+
+// gapWords are what gaps mean, by their state.
+var gapWords = map[store.GapState]Finding{
+	store.GapClosed: {Level: Good},
+	store.GapUnprovable: {Level: Warn, Why: "nobody can prove what happened; everything is compared when the " +
+		"Resource List changes"},
+	store.GapLagging:  {Level: Warn, Why: "the list lags behind a notification; it is asked again"},
+	store.GapWaiting:  {Level: Busy, Why: "waiting a moment for a late notification"},
+	store.GapBaseline: {Level: Busy, Why: "no list reaches back: everything is compared"},
 }
 
 // closers are what closes gaps.
@@ -333,19 +336,19 @@ func (s shape) with(b shape) shape {
 }
 
 func (s *shape) describe() {
-	var b strings.Builder
-	b.WriteString(s.Kind)
+	s.Words = s.Kind
 	if s.Count > 1 {
-		b.WriteString(" (" + count(s.Count) + ")")
+		s.Words += " (" + count(s.Count) + ")"
 	}
-	if s.From.IsZero() {
-		b.WriteString(": everything up to " + s.Until.UTC().Format(clock))
-	} else {
-		b.WriteString(": " + s.From.UTC().Format(clock) + " to " + s.Until.UTC().Format(clock))
-	}
-	b.WriteString("; " + count(s.Entries) + " entries")
+	s.Words += ": " + s.stretch() + "; " + count(s.Entries) + " entries"
 	if s.Document != "" {
-		b.WriteString("; " + s.Document)
+		s.Words += "; " + s.Document
 	}
-	s.Words = b.String()
+}
+
+func (s *shape) stretch() string {
+	if s.From.IsZero() {
+		return "everything up to " + s.Until.UTC().Format(clock)
+	}
+	return s.From.UTC().Format(clock) + " to " + s.Until.UTC().Format(clock)
 }

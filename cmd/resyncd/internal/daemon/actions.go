@@ -239,20 +239,13 @@ func (r *runner) unsubscribe(ctx context.Context, id int64) (left []store.Subscr
 	if err := r.d.keeper.DropSource(ctx, id); err != nil {
 		return nil, fmt.Errorf("unsubscribe: %w", err)
 	}
-	patience := time.NewTimer(unsubscribeWithin)
-	defer patience.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		if left, err = r.d.st.Subscriptions(ctx, id, false); err != nil || len(left) == 0 {
-			return left, err
+	patience, stop := context.WithTimeout(ctx, unsubscribeWithin)
+	defer stop()
+	err = every(patience, lookEvery, func() error {
+		if left, err = r.d.st.Subscriptions(ctx, id, false); err == nil && len(left) == 0 {
+			stop()
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-patience.C:
-			return left, nil
-		case <-tick.C:
-		}
-	}
+		return err
+	})
+	return left, errors.Join(err, ctx.Err())
 }

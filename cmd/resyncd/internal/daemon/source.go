@@ -196,14 +196,7 @@ func (k *dashboard) Timeline(ctx context.Context, name string, set int64, from, 
 	if !slices.ContainsFunc(sets, func(s store.Set) bool { return s.ID == set }) {
 		return out, console.ErrUnknown
 	}
-	first, last := store.MicrosOf(from), store.MicrosOf(until)
-	if !first.Known() {
-		first = firstInstant
-	}
-	if !last.Known() {
-		last = lastInstant
-	}
-	out.Spans, err = k.d.st.Spans(ctx, set, first, last, shownSpans+1)
+	out.Spans, err = k.d.st.Spans(ctx, set, store.MicrosOf(from), store.MicrosOf(until), shownSpans+1)
 	if len(out.Spans) > shownSpans {
 		out.Cut, out.Spans = true, newestSpans(out.Spans)
 	}

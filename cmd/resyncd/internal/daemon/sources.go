@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -64,11 +65,7 @@ func (s *sources) runOf(id int64) *run {
 func (s *sources) all() []*runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]*runner, 0, len(s.byName))
-	for _, r := range s.byName {
-		out = append(out, r)
-	}
-	return out
+	return slices.Collect(maps.Values(s.byName))
 }
 
 // bind notes which Source of the store a runner is for.

@@ -95,9 +95,7 @@ func (d *Daemon) lastPull(ctx context.Context, id int64) (time.Time, error) {
 		if !sets[i].LastPull.Known() {
 			return time.Time{}, nil
 		}
-		if !first.Known() || sets[i].LastPull < first {
-			first = sets[i].LastPull
-		}
+		first = store.Earliest(first, sets[i].LastPull)
 	}
 	return first.Time(), nil
 }
