@@ -23,33 +23,34 @@ var (
 	errLeft   = errors.New("the daemon left off: the Source was paused, removed or changed; run the command again")
 )
 
-// between runs work between two jobs of the Source and waits for it.
+// between runs work between two jobs of the Source.
 func (r *runner) between(
 	ctx context.Context, work func(context.Context, *syncengine.Follower) (string, error),
-) (string, error) {
+) (words string, err error) {
 	s := r.current()
-	if s == nil {
+	if s == nil || !s.enter() {
 		return "", r.errIdle()
 	}
-	var words string // once done has told
-	done := make(chan error, 1)
-	if !s.ask(func(ctx context.Context) {
-		done <- r.d.parts.guarded(func() (err error) {
-			words, err = work(ctx, s.f)
+	defer s.jobs.Done()
+	within, cancel := s.within(ctx)
+	defer cancel()
+	if s.take(within) {
+		defer s.release()
+		err = r.d.parts.guarded(func() (err error) {
+			words, err = work(within, s.f)
 			return err
 		})
-	}) {
-		return "", r.errIdle()
+		if err == nil {
+			return words, nil
+		}
 	}
-	r.d.jobs.put(s.f.SourceID(), queue.KindRequest, time.Time{})
-	select {
-	case err := <-done:
-		return words, err
-	case <-ctx.Done():
+	switch {
+	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case <-s.ending:
+	case s.isEnding():
 		return "", &exit.Error{Code: exit.Held, Err: errLeft}
 	}
+	return "", err
 }
 
 // actions are what an operator can have done with a Source, but for a pull, by the name of its command.

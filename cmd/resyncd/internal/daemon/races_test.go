@@ -4,15 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/destination/fetch"
 	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/sqlite"
@@ -211,44 +209,45 @@ func TestAskedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestTellsLate: work that goes on although its request does not wait for it any more may still tell.
-func TestTellsLate(t *testing.T) {
+// TestBetweenJobs: what an operator wants done waits for the job that has the Follower, and is told of its run's end.
+func TestBetweenJobs(t *testing.T) {
 	t.Parallel()
-	d := idle(t)
-	engine := &syncengine.Engine{Store: d.st, Log: d.o.Log, Holder: "a test", Now: time.Now}
-	f, err := engine.Follow(t.Context(), syncengine.Target{
-		Name: "lib", URL: "https://lib.example/", Policy: &fetch.Policy{Meter: new(fetch.Meter)},
-	}, syncengine.FollowOptions{Later: func(syncengine.Work, time.Time) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		r := newRunner(d, config.Source{Name: "lib"})
+		s := newRun(nil)
+		r.run = s
+		done := make(chan string, 1)
+		ask := func() {
+			said, err := r.between(t.Context(), func(context.Context, *syncengine.Follower) (string, error) { return "done", nil })
+			if err != nil {
+				said = err.Error()
+			}
+			done <- said
+		}
+		if !s.take(t.Context()) {
+			t.Fatal("nobody has the Follower")
+		}
+		go ask()
+		synctest.Wait()
+		if len(done) != 0 {
+			t.Error("it did not wait for the job")
+		}
+		s.release()
+		if said := <-done; said != "done" {
+			t.Errorf("said %q", said)
+		}
+		s.take(t.Context())
+		go ask()
+		synctest.Wait()
+		s.end()
+		if said := <-done; said != errLeft.Error() {
+			t.Errorf("said %q", said)
+		}
+		if _, err := r.between(t.Context(), nil); exit.Code(t.Context(), err) != exit.Held {
+			t.Errorf("after the end: %v", err)
 		}
 	})
-	s := &run{f: f, ending: make(chan struct{})}
-	close(s.ending)
-	r := newRunner(d, config.Source{Name: "lib"})
-	r.run = s
-	d.sources.byName["lib"] = r
-	for range 20 {
-		var both sync.WaitGroup
-		both.Go(func() {
-			for asked := s.take(); ; asked = s.take() {
-				if len(asked) > 0 {
-					asked[0](t.Context())
-					return
-				}
-				runtime.Gosched()
-			}
-		})
-		approve := func() (string, error) { return r.carryOut(t.Context(), control.AskApprove, control.Args{}) }
-		if said, err := d.operator.guarded(t.Context(), approve); err == nil && said == "" {
-			t.Error("nothing is said of it")
-		}
-		both.Wait()
-	}
 }
 
 // TestCalmedMeanwhile: a Source whose hub told of a change while it was being judged is pulled at its usual pace.

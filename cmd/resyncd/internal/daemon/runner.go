@@ -272,12 +272,10 @@ func (r *runner) work(ctx context.Context, kind queue.Kind) error {
 	defer s.jobs.Done()
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if kind == queue.KindRequest {
-		for _, work := range s.take() {
-			work(ctx)
-		}
+	if !s.take(ctx) {
 		return nil
 	}
+	defer s.release()
 	err := s.f.Do(ctx, syncengine.Work(kind))
 	switch {
 	case s.isEnding():
