@@ -61,9 +61,6 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, "overview", err)
 		return
 	}
-	if view.Now.IsZero() {
-		view.Now = time.Now()
-	}
 	body := newOverview(&view, r.URL.Query().Get("q"))
 	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Now: view.Now, Refresh: 30, Body: body})
 }

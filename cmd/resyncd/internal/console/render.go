@@ -49,9 +49,7 @@ func sourcePath(name string, below ...string) string {
 }
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name string, p page) {
-	if p.Version == "" {
-		p.Version = c.Version
-	}
+	p.Version = c.Version
 	if p.Now.IsZero() {
 		p.Now = time.Now()
 	}

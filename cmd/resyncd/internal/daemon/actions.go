@@ -189,6 +189,8 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 		return "", err
 	}
 	defer func() {
+		r.d.sources.changing.Lock()
+		defer r.d.sources.changing.Unlock()
 		switch {
 		case err == nil:
 			r.d.sources.remove(r)

@@ -19,7 +19,8 @@ import (
 
 // sources are the configured Sources, each with its runner.
 type sources struct {
-	untaken atomic.Bool // the configuration was invalid when it was last read again
+	untaken  atomic.Bool // the configuration was invalid when it was last read again
+	changing sync.Mutex  // held while runners take the places of others: two would follow one Source
 
 	mu     sync.Mutex
 	cfg    *config.Config
@@ -111,7 +112,9 @@ func (d *Daemon) loadSources(ctx context.Context) error {
 	for i := range known {
 		if src, ok := cfg.Source(known[i].Name); ok {
 			r := newRunner(d, src)
+			d.sources.mu.Lock()
 			d.sources.byName[r.name] = r
+			d.sources.mu.Unlock()
 			d.sources.bind(r, known[i].ID)
 		}
 	}
@@ -183,6 +186,8 @@ func (d *Daemon) reload(ctx context.Context) {
 		return
 	}
 	d.sources.untaken.Store(false)
+	d.sources.changing.Lock()
+	defer d.sources.changing.Unlock()
 	old := d.sources.config()
 	if keys := restartKeys(old, now); len(keys) > 0 {
 		d.o.Log.Warn("these keys take effect at the next start only", "keys", keys)
