@@ -14,10 +14,9 @@ type run struct {
 	ending chan struct{} // closed when it ends: jobs under way stop
 	ended  chan struct{} // closed when nothing works on it any more
 
-	turn   chan struct{} // holds one while a job, or what an operator wants done between two, has the Follower
-	mu     sync.Mutex
-	closed bool
-	jobs   sync.WaitGroup
+	turn chan struct{} // holds one while a job, or what an operator wants done between two, has the Follower
+	mu   sync.Mutex    // held while a job comes in, and while ending is closed
+	jobs sync.WaitGroup
 }
 
 func newRun(f *syncengine.Follower) *run {
@@ -29,7 +28,7 @@ func newRun(f *syncengine.Follower) *run {
 func (s *run) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.isEnding() {
 		return false
 	}
 	s.jobs.Add(1)
@@ -38,9 +37,8 @@ func (s *run) enter() bool {
 
 // end stops the jobs under way, waits for them and lets no new one in.
 func (s *run) end() {
-	close(s.ending)
 	s.mu.Lock()
-	s.closed = true
+	close(s.ending)
 	s.mu.Unlock()
 	s.jobs.Wait()
 }
