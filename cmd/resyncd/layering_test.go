@@ -71,8 +71,11 @@ var mayImport = map[string][]string{
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/exit",
 		"destination", "destination/fetch", "store", "store/sqlite", "store/blob", "store/blob/dir", "sync", "sync/report",
 	},
-	"cmd/resyncd/internal/console": {"destination/gate"},
-	"cmd/resyncd/internal/exit":    {"cmd/resyncd/internal/config", "store", "store/blob", "sync", "sync/report"},
+	"cmd/resyncd/internal/console": {
+		"cmd/resyncd/internal/logging", "cmd/resyncd/internal/term",
+		"destination/gate", "store", "sync/coverage", "sync/report",
+	},
+	"cmd/resyncd/internal/exit": {"cmd/resyncd/internal/config", "store", "store/blob", "sync", "sync/report"},
 }
 
 // backEnds are chosen in cmd and nowhere else, so that another can take their place.

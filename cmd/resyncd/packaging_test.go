@@ -19,6 +19,7 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/sync/report"
 )
 
 // update writes the manual page: go test ./cmd/resyncd -run TestPackagedManual -update
@@ -139,7 +140,8 @@ func shown(t *testing.T) map[string]bool {
 	m.Begin("lib")
 	now := time.Now()
 	m.Gauges = func(context.Context) []console.SourceGauges {
-		return []console.SourceGauges{{Source: "lib", LeaseExpires: now, Totals: console.Totals{Position: now, LastPull: now, NextPull: now, LastPush: now}}}
+		lease := []report.ChannelStatus{{State: "active", ExpiresAt: report.Time{Time: now}}}
+		return []console.SourceGauges{{SourceStatus: report.SourceStatus{Name: "lib", Sets: []report.SetStatus{{Channels: lease}}}, Totals: console.Totals{Position: now, LastPull: now, NextPull: now, LastPush: now}}}
 	}
 	answer := httptest.NewRecorder()
 	console.New(console.Options{Metrics: m}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"mime"
@@ -13,10 +12,7 @@ import (
 	"time"
 )
 
-const (
-	doTime   = 60 * time.Second
-	mostForm = 64 << 10
-)
+const mostForm = 64 << 10
 
 var actions = []ActionKind{Pull, Renew, Approve, Reject, Restore, Pause, Resume}
 
@@ -38,9 +34,9 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	form := r.PostForm
 	if !c.sealed(r, form.Get("csrf")) {
-		c.show(w, r, http.StatusForbidden, "message", page{Title: "Not done", Source: name, Body: message{
-			Level: Warn, Heading: "Nothing was done",
-			Text: "That form was not made by this process for this browser: resyncd was restarted since, or cookies " +
+		c.show(w, r, http.StatusForbidden, "message", page{Title: "Not done", Source: name, Body: Finding{
+			Level: Warn, State: "Nothing was done",
+			Why: "That form was not made by this process for this browser: resyncd was restarted since, or cookies " +
 				"are refused. Open the page again and repeat.",
 		}})
 		return
@@ -50,20 +46,13 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 		say(w, http.StatusBadRequest, "there is no such action; nothing was done")
 		return
 	}
-	// Only a server without deadlines fails here.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(doTime + streamTime))
 	level, text := c.carryOut(r, a)
 	w.Header().Set("Location", after(a, c.flashes.pin(time.Now(), level, text)))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// carryOut does it also if the browser leaves.
 func (c *console) carryOut(r *http.Request, a Action) (Level, string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), doTime)
-	defer cancel()
-	ctx, release := orEnding(ctx)
-	defer release()
-	text, err := c.Data.Do(ctx, a)
+	text, err := c.Data.Do(r.Context(), a)
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
 	log := c.Log.With("action", string(a.Kind), "source", a.Source, "client", from)
 	if err == nil {
@@ -71,11 +60,8 @@ func (c *console) carryOut(r *http.Request, a Action) (Level, string) {
 		return Good, text
 	}
 	log.Warn("an operator's action failed", "err", err)
-	switch {
-	case errors.Is(err, ErrUnknown):
+	if errors.Is(err, ErrUnknown) {
 		return Warn, "There is nothing of that name any more; nothing was done."
-	case errors.Is(err, context.DeadlineExceeded):
-		return Warn, "It takes longer than " + long(doTime) + "; see below for how far it has come."
 	}
 	return Bad, "That failed: " + err.Error()
 }
@@ -124,10 +110,9 @@ func (b *flashes) pin(now time.Time, level Level, text string) string {
 func (b *flashes) find(now time.Time, id string) *flash {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, f := range b.kept {
-		if f.id == id && !now.After(f.until) {
-			return &f
-		}
+	i := slices.IndexFunc(b.kept, func(f flash) bool { return f.id == id && !now.After(f.until) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return new(b.kept[i])
 }

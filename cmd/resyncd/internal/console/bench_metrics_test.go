@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"resyncd/sync/report"
 )
 
 // BenchmarkScrape is what Prometheus costs with 500 Sources.
@@ -14,7 +16,7 @@ func BenchmarkScrape(b *testing.B) {
 	for i := range 500 {
 		name := fmt.Sprintf("source-%03d", i)
 		m.Begin(name)
-		all = append(all, SourceGauges{Source: name, LeaseExpires: time.Now(), Totals: Totals{Position: time.Now(), LastPull: time.Now(), NextPull: time.Now(), LastPush: time.Now()}})
+		all = append(all, SourceGauges{SourceStatus: stands(name, report.Time{Time: time.Now()}), Totals: Totals{Position: time.Now(), LastPull: time.Now(), NextPull: time.Now(), LastPush: time.Now()}})
 	}
 	m.Gauges = func(context.Context) []SourceGauges { return all }
 	h := New(Options{Metrics: m})

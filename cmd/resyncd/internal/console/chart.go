@@ -1,10 +1,14 @@
 package console
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"resyncd/store"
 )
 
 // chart is the last weeks of a Source.
@@ -13,7 +17,7 @@ type chart struct {
 	Changes, Failed         string
 	Latency                 string
 	From, Until             time.Time
-	Sum                     Point
+	Sum                     store.Point
 	ChangesMost, FailedMost int64 // in one Slot
 	Slot                    time.Duration
 	Days                    []chartDay // newest first
@@ -21,7 +25,7 @@ type chart struct {
 
 type chartDay struct {
 	Day string
-	Point
+	store.Point
 }
 
 const (
@@ -31,34 +35,32 @@ const (
 	chartHeight = 48
 )
 
-func newChart(now time.Time, points []Point) *chart {
+func newChart(now time.Time, points []store.Point) *chart {
 	slot := chartDays * day / chartSlots
 	until := now.UTC().Truncate(slot).Add(slot)
-	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot,
-		Sum: Point{Latency: -1, LatencyMost: -1}}
-	slots, days := make([]Point, chartSlots), map[string]*Point{}
-	for i := range slots {
-		slots[i].Latency = -1
-	}
-	for _, p := range points {
-		if p.At.Before(c.From) || !p.At.Before(until) {
+	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot}
+	slots, days := make([]store.Point, chartSlots), map[string]*store.Point{}
+	for i := range points {
+		p := &points[i]
+		at := p.At.Time()
+		if at.Before(c.From) || !at.Before(until) {
 			continue
 		}
-		slots[int(p.At.Sub(c.From)/slot)].add(p)
-		c.Sum.add(p)
-		name := p.At.UTC().Format(time.DateOnly)
+		slots[int(at.Sub(c.From)/slot)].Add(p)
+		c.Sum.Add(p)
+		name := at.Format(time.DateOnly)
 		if days[name] == nil {
-			days[name] = &Point{Latency: -1, LatencyMost: -1}
+			days[name] = &store.Point{}
 		}
-		days[name].add(p)
+		days[name].Add(p)
 	}
-	changes, failed, latency := make([]float64, chartSlots), make([]float64, chartSlots), make([]float64, chartSlots)
+	changes, failed, mean := make([]float64, chartSlots), make([]float64, chartSlots), make([]float64, chartSlots)
 	for i, p := range slots {
-		changes[i], failed[i], latency[i] = float64(p.Changes), float64(p.Failed), p.Latency
+		changes[i], failed[i], mean[i] = float64(p.Changes), float64(p.Failed), latency(p)
 		c.ChangesMost, c.FailedMost = max(c.ChangesMost, p.Changes), max(c.FailedMost, p.Failed)
 	}
 	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight),
-		line(latency, chartStep, chartHeight)
+		line(mean, chartStep, chartHeight)
 	for t := until; !t.Before(c.From); t = t.Add(-day) {
 		name := t.Format(time.DateOnly)
 		if p := days[name]; p != nil {
@@ -68,18 +70,20 @@ func newChart(now time.Time, points []Point) *chart {
 	return c
 }
 
-// add takes p into the sum; latency is a mean over pushes.
-func (s *Point) add(p Point) {
-	if p.Pushes > 0 && p.Latency >= 0 {
-		before := max(0, s.Latency) * float64(s.Pushes)
-		s.Latency = (before + p.Latency*float64(p.Pushes)) / float64(s.Pushes+p.Pushes)
-		s.LatencyMost = max(s.LatencyMost, p.LatencyMost)
-		s.Pushes += p.Pushes
+// latency is the mean push latency in seconds, below 0 without pushes.
+func latency(p store.Point) float64 {
+	if p.Pushes == 0 {
+		return -1
 	}
-	s.Changes += p.Changes
-	s.Failed += p.Failed
-	s.Bytes += p.Bytes
-	s.Misses += p.Misses
+	return float64(p.Latency) / float64(p.Pushes) / 1e6
+}
+
+// longest is the longest push latency in seconds, below 0 without pushes.
+func longest(p store.Point) float64 {
+	if p.Pushes == 0 {
+		return -1
+	}
+	return float64(p.LatencyMost) / 1e6
 }
 
 const (
@@ -89,10 +93,7 @@ const (
 
 // bars draws values above 0 as upright strokes: the d of an SVG path.
 func bars(values []float64, step, height float64) string {
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
+	most := slices.Max(append(values, 0))
 	var b strings.Builder
 	for i, v := range values {
 		if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -110,13 +111,7 @@ func bars(values []float64, step, height float64) string {
 
 // line breaks where a value is below 0; one alone is a dot.
 func line(values []float64, step, height float64) string {
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
-	if most == 0 {
-		most = 1
-	}
+	most := cmp.Or(slices.Max(append(values, 0)), 1)
 	var b strings.Builder
 	run := 0
 	for i, v := range values {
@@ -149,8 +144,8 @@ func percent(x float64) string {
 	return strconv.FormatFloat(math.Round(min(max(x, 0), 100)*100)/100, 'f', -1, 64) + "%"
 }
 
-// mean leaves out values below 0; -1 for none.
-func mean(values []float64) float64 {
+// average leaves out values below 0; -1 for none.
+func average(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
 		if v >= 0 {

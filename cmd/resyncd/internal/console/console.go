@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options of New; a path whose option is nil answers 404.
+// Options of New. All functions, Metrics and Data are needed by the paths that show them.
 type Options struct {
 	// Status is what /api/status shows as JSON.
 	Status func(ctx context.Context) (any, error)
@@ -57,27 +57,15 @@ func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &console{Options: o, paths: map[string]http.HandlerFunc{"/healthz": alive}}
-	if o.Status != nil {
-		c.paths["/api/status"] = c.status
+	c := &console{Options: o, making: make(chan struct{}, makers), hearing: make(chan struct{}, listeners)}
+	_, _ = rand.Read(c.key[:])
+	c.paths = map[string]http.HandlerFunc{
+		"/": c.made(c.overview), "/api/status": quick(c.status), "/api/events": c.events,
+		"/healthz": alive, "/readyz": quick(c.ready),
+		"/metrics": quick(inTurn(make(chan struct{}, scrapes), "too many at once", c.scrape)),
 	}
-	if o.Ready != nil {
-		c.paths["/readyz"] = c.ready
-	}
-	if o.Metrics != nil {
-		c.paths["/metrics"] = inTurn(make(chan struct{}, scrapes), "too many at once", c.scrape)
-	}
-	for path, answer := range c.paths {
-		c.paths[path] = quick(answer)
-	}
-	if o.Data != nil {
-		_, _ = rand.Read(c.key[:])
-		c.making, c.hearing = make(chan struct{}, makers), make(chan struct{}, listeners)
-		c.paths["/"] = c.made(c.overview)
-		c.paths["/api/events"] = c.events
-		for path, a := range assets() {
-			c.paths[path] = a.answer
-		}
+	for path, a := range assets() {
+		c.paths[path] = a.answer
 	}
 	return c
 }
@@ -108,14 +96,12 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, allow := c.paths[path], "GET, HEAD"
-	if answer == nil && c.Data != nil {
+	if answer == nil {
 		answer, allow = c.ofSource(r)
 	}
 	switch {
-	case answer == nil && c.Data != nil:
-		c.lost(w, r)
 	case answer == nil:
-		say(w, http.StatusNotFound, "nothing here; see /api/status, /metrics, /healthz and /readyz")
+		c.lost(w, r)
 	case !slices.Contains(strings.Split(allow, ", "), r.Method):
 		h.Set("Allow", allow)
 		say(w, http.StatusMethodNotAllowed, "only "+allow+" here")
@@ -198,18 +184,7 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 func (c *console) scrape(w http.ResponseWriter, r *http.Request) {
 	all := prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(r.Context())}
 	promhttp.HandlerFor(all, promhttp.HandlerOpts{
-		ErrorLog:      problems{c.Log},
+		ErrorLog:      slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError, // an odd series hides no others
 	}).ServeHTTP(w, r)
-}
-
-type problems struct{ log *slog.Logger }
-
-// Println implements promhttp.Logger.
-func (p problems) Println(v ...any) {
-	for _, x := range v {
-		if err, ok := x.(error); ok {
-			p.log.Warn("cannot show all metrics", "err", err)
-		}
-	}
 }

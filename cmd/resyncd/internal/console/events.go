@@ -45,35 +45,27 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 
 // tell joins events that come close together.
 func (c *console) tell(ctx context.Context, out io.Writer) {
-	changes := c.Data.Changes(ctx)
+	changed := c.Data.Changed()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	next := time.NewTimer(0)
-	defer next.Stop()
-	news, free := false, false
 	for n := int64(1); ; {
+		text := ": still here\n\n"
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-changes:
-			if !open {
-				return
-			}
-			news = true
-		case <-next.C:
-			free = true
-		case <-beat.C:
-			if _, err := io.WriteString(out, ": still here\n\n"); err != nil {
-				return
-			}
-		}
-		if news && free {
-			if _, err := fmt.Fprintf(out, "id: %d\nevent: change\ndata: {}\n\n", n); err != nil {
-				return
-			}
+		case <-changed:
+			changed = c.Data.Changed()
+			text = fmt.Sprintf("id: %d\nevent: change\ndata: {}\n\n", n)
 			n++
-			news, free = false, false
-			next.Reset(pace)
+		case <-beat.C:
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pace): // what changes meanwhile is told as one
 		}
 	}
 }

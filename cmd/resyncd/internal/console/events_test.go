@@ -63,21 +63,20 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now(), "")
-		f.changes = make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		l, done := listen(ctx, New(Options{Data: f}))
 		synctest.Wait()
 		if text, _ := l.sent(); text != "retry: 3000\nevent: hello\ndata: {}\n\n" || l.header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("at first: %q %v", text, l.header)
 		}
-		f.changes <- struct{}{}
+		f.change()
 		synctest.Wait()
 		if _, events := l.sent(); len(events) != 1 {
 			t.Errorf("the first change: %d events", len(events))
 		}
 		begin := time.Now()
 		for time.Since(begin) < 10*time.Second {
-			f.changes <- struct{}{}
+			f.change()
 			<-time.After(20 * time.Millisecond)
 		}
 		<-time.After(2 * time.Second)
@@ -101,7 +100,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestEventsEnd: when the server is to end, and when there is nothing to listen to any more.
+// TestEventsEnd: when the server is to end, and when its listener leaves.
 func TestEventsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,8 +111,10 @@ func TestEventsEnd(t *testing.T) {
 		end()
 		<-done
 
-		_, done = listen(t.Context(), New(Options{Data: f}))
-		close(f.changes)
+		browser, leave := context.WithCancel(t.Context())
+		_, done = listen(browser, New(Options{Data: f}))
+		synctest.Wait()
+		leave()
 		<-done
 	})
 }
@@ -169,7 +170,7 @@ func TestEventsServed(t *testing.T) {
 		t.Fatalf("no %q: %v", want, lines.Err())
 	}
 	next("event: hello")
-	f.changes <- struct{}{}
+	f.change()
 	next("event: change")
 	begin := time.Now()
 	if err := stop(); err != nil || time.Since(begin) > stopTime-time.Second {

@@ -2,16 +2,23 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"time"
+
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 // nasty is what a stranger may send in any place: markup, quotes, a text direction, controls, a broken rune.
 const nasty = `<script>alert(1)</script><img src=x onerror=alert(2)>"'>&amp;</title></svg>` + "\u202egnp.exe\u2066\x00\x1b[31m\xff" + `{{.}} javascript:alert(3)`
+
+// nastyAddress is what a stranger may send that is a URL all the same.
+const nastyAddress = `https://x.example/<script>alert(1)</script><img src=x onerror=alert(2)>"'>&amp;</title></svg>` + "\u202egnp.exe\u2066"
 
 // fake is Data with one of everything.
 type fake struct {
@@ -25,16 +32,23 @@ type fake struct {
 	done    []Action
 	answer  func(Action) (string, error)
 	changes chan struct{}
-	heard   int
 }
 
 func newFake(now time.Time, text string) *fake {
-	return &fake{now: now, text: text, names: []string{"archive.example", "thesis-store", "maps", "newspapers", "preprints", "museum"}, changes: make(chan struct{}, 1)}
+	return &fake{now: now, text: text, names: []string{"archive.example", "thesis-store", "maps", "newspapers", "preprints", "museum"}, changes: make(chan struct{})}
 }
 
 func (f *fake) words(calm string) string {
 	if f.text != "" {
 		return f.text
+	}
+	return calm
+}
+
+// address is a URL, which a page shows as it is unless it carries a token.
+func (f *fake) address(calm string) string {
+	if f.text != "" {
+		return nastyAddress
 	}
 	return calm
 }
@@ -51,11 +65,15 @@ func (f *fake) row(i int) Row {
 			LastPush: f.now.Add(-12 * time.Second), LastPull: f.now.Add(-9 * time.Minute), NextPull: f.now.Add(6 * time.Minute),
 		},
 		Channel: "active", LeaseFrom: f.now.Add(-70 * time.Hour), LeaseEnds: f.now.Add(170 * time.Hour),
-		State: "in step", Why: f.words("Everything the Source has told of is here."),
+		Finding: Finding{State: "in step", Why: f.words("Everything the Source has told of is here.")},
 	}
 	for h := range 24 {
-		r.Changes = append(r.Changes, int64((h*h*7+i*13)%97))
-		r.Latency = append(r.Latency, []float64{.03, .12, -1, .05, .9}[(h/3+i)%5])
+		seconds := []float64{.03, .12, -1, .05, .9}[(h/3+i)%5]
+		p := store.Point{Changes: int64((h*h*7 + i*13) % 97)}
+		if seconds >= 0 {
+			p.Pushes, p.Latency = 1, int64(seconds*1e6)
+		}
+		r.Hours = append(r.Hours, p)
 	}
 	switch i % 8 {
 	case 0:
@@ -72,7 +90,7 @@ func (f *fake) row(i int) Row {
 		r.Level, r.State, r.Position = Busy, "catching up", f.now.Add(-40*time.Minute)
 		r.Why = f.words("A pull runs.")
 	case 4:
-		r.Channel, r.LeaseFrom, r.LeaseEnds, r.LastPush, r.Latency = "none", time.Time{}, time.Time{}, time.Time{}, nil
+		r.Channel, r.LeaseFrom, r.LeaseEnds, r.LastPush, r.Hours = "none", time.Time{}, time.Time{}, time.Time{}, make([]store.Point, 24)
 		r.GapsLost, r.Refused = 2, 31
 	case 5:
 		r.Level, r.State, r.Paused, r.Why = Busy, "paused", true, f.words("Paused by an operator; resume it here or with `resyncd source resume`.")
@@ -86,7 +104,7 @@ func (f *fake) Overview(ctx context.Context) (Overview, error) {
 		o.Rows = append(o.Rows, f.row(i))
 	}
 	if f.text != "" {
-		o.Notices = []Notice{{Level: Bad, Text: f.text}}
+		o.Notices = []Finding{{Level: Bad, Why: f.text}}
 	}
 	return o, errors.Join(f.fails, ctx.Err())
 }
@@ -100,16 +118,16 @@ func (f *fake) index(name string) (int, error) {
 	return 0, ErrUnknown
 }
 
-func (f *fake) gaps(bad bool) []GapView {
-	at := func(d time.Duration) time.Time { return f.now.Add(-d) }
-	gaps := []GapView{
-		{From: at(47 * time.Minute), Until: at(40 * time.Minute), Found: at(39 * time.Minute), Ended: at(38 * time.Minute), State: "closed", ClosedBy: "change-list", Words: f.words("Three notifications were lost; the Change List had them.")},
-		{From: at(2 * time.Hour), Until: at(119 * time.Minute), Found: at(118 * time.Minute), Ended: at(118 * time.Minute), State: "closed", ClosedBy: "notification", Words: f.words("A notification came late.")},
-		{From: at(9 * time.Hour), Until: at(7 * time.Hour), Found: at(7 * time.Hour), Ended: at(6 * time.Hour), State: "closed", ClosedBy: "archive", Words: f.words("The archive had it.")},
-		{From: at(50 * time.Hour), Until: at(46 * time.Hour), Found: at(45 * time.Hour), Ended: at(45 * time.Hour), State: "unprovable", Words: f.words("No list reaches back."), Level: Warn},
+func (f *fake) gaps(bad bool) []report.GapStatus {
+	at := func(d time.Duration) report.Time { return report.Time{Time: f.now.Add(-d)} }
+	gaps := []report.GapStatus{
+		{From: at(47 * time.Minute), Until: at(40 * time.Minute), Found: at(39 * time.Minute), Ended: at(38 * time.Minute), State: "closed", ClosedBy: new("change-list")},
+		{From: at(2 * time.Hour), Until: at(119 * time.Minute), Found: at(118 * time.Minute), Ended: at(118 * time.Minute), State: "closed", ClosedBy: new("notification")},
+		{From: at(9 * time.Hour), Until: at(7 * time.Hour), Found: at(7 * time.Hour), Ended: at(6 * time.Hour), State: "closed", ClosedBy: new("archive")},
+		{From: at(50 * time.Hour), Until: at(46 * time.Hour), Found: at(45 * time.Hour), Ended: at(45 * time.Hour), State: "unprovable"},
 	}
 	if bad {
-		gaps = append([]GapView{{From: at(14 * time.Minute), Until: at(6 * time.Minute), Found: at(6 * time.Minute), State: "lagging", Level: Bad, Words: f.words("The Source's list does not have these changes yet; asked again in 40 s.")}}, gaps...)
+		gaps = append([]report.GapStatus{{From: at(14 * time.Minute), Until: at(6 * time.Minute), Found: at(6 * time.Minute), State: "lagging"}}, gaps...)
 	}
 	return gaps
 }
@@ -121,66 +139,77 @@ func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
 	}
 	row := f.row(i)
 	v := SourceView{Row: row}
+	now := store.MicrosOf(f.now)
+	ago := func(d time.Duration) store.Micros { return store.MicrosOf(f.now.Add(-d)) }
 	for s := range 2 {
 		set := SetView{
-			ID: int64(10 + s), CapabilityList: f.words(fmt.Sprintf("https://%s.example/set%d/capabilitylist.xml", name, s)), Found: f.words("by /.well-known/resourcesync, then the Source Description"),
-			State: row.State, Why: f.words(""), Proven: f.now.Add(-9 * time.Minute), Baselines: 1,
-			Totals: Totals{
-				Position: row.Position, Resources: row.Resources / 2, Bytes: row.Bytes / 2, LastPull: row.LastPull, NextPull: row.NextPull,
+			Found: f.words("well-known"), Finding: Finding{Level: row.Level, State: row.State, Why: f.words("")}, From: f.now.Add(-80 * 24 * time.Hour),
+			SetStatus: report.SetStatus{
+				ID: int64(10 + s), CapabilityList: f.address(fmt.Sprintf("https://%s.example/set%d/capabilitylist.xml", name, s)), Baselines: 1,
+				Proven: report.TimeOf(ago(9 * time.Minute)), Position: report.Time{Time: row.Position}, Resources: row.Resources / 2, Bytes: row.Bytes / 2,
+				LastPull: report.Time{Time: row.LastPull}, NextPull: report.Time{Time: row.NextPull},
 			},
-			From: f.now.Add(-80 * 24 * time.Hour), Level: row.Level,
 		}
 		if s == 0 {
 			set.Gaps = f.gaps(row.GapsOpen > 0)
 			if row.GapsOpen > 0 {
-				set.Position = f.now.Add(-14 * time.Minute)
-				set.Proven = f.now.Add(-31 * time.Minute)
+				set.Position, set.Proven = report.TimeOf(ago(14*time.Minute)), report.TimeOf(ago(31*time.Minute))
 			}
 		} else {
 			set.Level, set.State = Good, "in step"
 		}
 		for d, kind := range []string{"Source Description", "Capability List", "Resource List", "Change List", "Change List Archive"} {
-			set.Documents = append(set.Documents, DocumentView{
-				URL: f.words(fmt.Sprintf("https://%s.example/set%d/document-%d.xml", name, s, d)), Kind: f.words(kind), From: f.now.Add(-5 * time.Hour), Until: f.now.Add(-time.Hour), Entries: 1200, Read: f.now.Add(-9 * time.Minute),
+			set.Documents = append(set.Documents, store.Document{
+				URL: f.address(fmt.Sprintf("https://%s.example/set%d/document-%d.xml", name, s, d)), Kind: f.words(kind), From: ago(5 * time.Hour), Until: ago(time.Hour), Entries: 1200, Read: ago(9 * time.Minute),
 			})
 		}
 		if row.Channel != "none" {
-			set.Channels = []ChannelView{{
-				ID: int64(s), Kind: "change", Topic: f.words("https://" + name + ".example/set/changes.xml"), Hub: f.words("https://hub.example/"), State: row.Channel, Level: row.Level,
-				Reason: f.words("asked again in 4 min"), LeaseFrom: row.LeaseFrom, LeaseEnds: row.LeaseEnds, RenewAt: f.now.Add(80 * time.Hour), LastDelivery: row.LastPush, Delivered: 12_345, Duplicates: 7, Misses: int64(i), BadSignature: 3, Malformed: 1,
+			set.Channels = []report.ChannelStatus{{
+				Kind: "change", Topic: f.address("https://" + name + ".example/set/changes.xml"), Hub: f.address("https://hub.example/"), State: row.Channel,
+				Reason: new(f.words("asked again in 4 min")), VerifiedAt: report.Time{Time: row.LeaseFrom}, ExpiresAt: report.Time{Time: row.LeaseEnds},
+				RenewAt: report.TimeOf(ago(-80 * time.Hour)), LastDelivery: report.Time{Time: row.LastPush}, Delivered: 12_345, Duplicates: 7, PushMisses: int64(i),
+				Rejected: 4, RejectedBy: report.RejectedStatus{Signature: 3, Malformed: 1},
 			}}
 		}
 		v.Sets = append(v.Sets, set)
 	}
-	for e, to := range []string{"lapsed", "denied", "active", "renewing", "active", "pending", "requesting"} {
-		v.Events = append(v.Events, ChannelEvent{
-			At: f.now.Add(-time.Duration(e+1) * 3 * time.Hour), Kind: "change", Topic: "t", Hub: f.words("https://hub.example/"), From: "active", To: to, Level: []Level{Bad, Bad, Good, Busy}[min(e, 3)],
-			Reason: f.words([]string{"the lease ended", "the hub said: too many subscribers", "", ""}[min(e, 3)]), Lease: []time.Duration{0, 0, 240 * time.Hour, 0}[min(e, 3)],
+	for e, to := range []store.SubscriptionState{"lapsed", "denied", "active", "renewing", "active", "pending", "requesting"} {
+		v.Events = append(v.Events, store.SubscriptionEvent{
+			At: ago(time.Duration(e+1) * 3 * time.Hour), Kind: "change", Topic: "t", Hub: f.address("https://hub.example/"), From: "active", To: to,
+			Reason: f.words([]string{"the lease ended", "the hub said: too many subscribers", "", ""}[min(e, 3)]), Lease: []int64{0, 0, 240 * 3600, 0}[min(e, 3)],
 		})
 	}
 	for n := range 12 {
-		run := RunView{Set: v.Sets[n%2].CapabilityList, Kind: []string{"none", "incremental", "baseline"}[n%3], Started: f.now.Add(-time.Duration(n*15+9) * time.Minute), Took: time.Duration(n*n+1) * 130 * time.Millisecond, Fetched: int64(n * 3), Unchanged: int64(n), Bytes: int64(n) * 99_999, Requests: int64(n + 2)}
+		started := ago(time.Duration(n*15+9) * time.Minute)
+		run := RunView{Set: v.Sets[n%2].CapabilityList, Run: store.Run{
+			Kind: []string{"none", "incremental", "baseline"}[n%3], Started: started, Ended: started + store.Micros(n*n+1)*130e3,
+			Fetched: int64(n * 3), Unchanged: int64(n), Bytes: int64(n) * 99_999, Requests: int64(n + 2),
+		}}
 		if n == 0 && row.Level == Bad {
 			run.Problem, run.Failed = f.words("read https://archive.example/changes.xml: 503 Service Unavailable"), 1
 		}
 		v.Runs = append(v.Runs, run)
 	}
-	item := func(n int, reason string) Item {
-		return Item{URI: f.words(fmt.Sprintf("https://%s.example/resources/2026/%05d.pdf?version=2&part=b", name, n)), Reason: f.words(reason), Attempts: n % 9, NextTry: f.now.Add(time.Duration(n) * time.Minute), Since: f.now.Add(-time.Duration(n) * time.Hour)}
+	item := func(n int, owed, refused string) *store.Resource {
+		return &store.Resource{
+			URI:   f.words(fmt.Sprintf("https://%s.example/resources/2026/%05d.pdf?version=2&part=b", name, n)),
+			Work:  store.Work{Reason: owed, Attempts: n % 9, Due: ago(-time.Duration(n) * time.Minute), Since: ago(time.Duration(n) * time.Hour)},
+			Wants: []store.Want{{Refused: refused}},
+		}
 	}
 	for n := range min(row.Owed, 20) {
-		v.Owed = append(v.Owed, item(int(n), "the bytes have sha-256 3f21…, the list says 9c00…"))
+		v.Owed = append(v.Owed, item(int(n), f.words("the bytes have sha-256 3f21…, the list says 9c00…"), ""))
 	}
 	for n := range min(row.Held, 20) {
-		v.Held = append(v.Held, item(int(n), "not in the Resource List of 21 November"))
+		v.Held = append(v.Held, item(int(n), "", ""))
 	}
 	for n := range min(row.Refused, 20) {
-		v.Refusals = append(v.Refusals, item(int(n), "outside of the scope"))
+		v.Refusals = append(v.Refusals, item(int(n), "", f.words("outside of the scope")))
 	}
 	for h := range 30 * 24 {
-		p := Point{At: f.now.Add(-time.Duration(h) * time.Hour).Truncate(time.Hour), Changes: int64((h*h*31 + i) % 211), Bytes: 1 << 20, Pushes: int64(h % 5), Latency: float64(h%17) / 20, LatencyMost: float64(h%29) / 3, Failed: int64(max(0, h%90-84))}
-		if p.Pushes == 0 {
-			p.Latency, p.LatencyMost = -1, -1
+		p := store.Point{
+			At: ago(time.Duration(h)*time.Hour) - now%3600e6, Changes: int64((h*h*31 + i) % 211), Bytes: 1 << 20, Failed: int64(max(0, h%90-84)),
+			Pushes: int64(h % 5), Latency: int64(h%5) * int64(h%17) * 50_000, LatencyMost: int64(h%29) * 1_000_000 / 3,
 		}
 		v.Points = append(v.Points, p)
 	}
@@ -194,35 +223,43 @@ func (f *fake) Timeline(_ context.Context, name string, _ int64, from, until tim
 	}
 	var t Timeline
 	gaps := f.gaps(f.row(i).GapsOpen > 0)
-	add := func(s SpanView) {
+	add := func(s store.Span) {
 		inGap := false
 		for _, g := range gaps {
-			inGap = inGap || s.Kind == "notification" && s.Until.After(g.From) && s.From.Before(g.Until)
+			inGap = inGap || s.Kind == store.SpanNotification && s.Until.Time().After(g.From.Time) && s.From.Time().Before(g.Until.Time)
 		}
-		if !inGap && !s.Until.Before(from) && !s.From.After(until) {
-			s.Seen = s.Until.Add(2 * time.Second)
+		if !inGap && !s.Until.Time().Before(from) && !s.From.Time().After(until) {
+			s.Last = s.Until + 2e6
 			t.Spans = append(t.Spans, s)
 		}
 	}
+	ago := func(d time.Duration) store.Micros { return store.MicrosOf(f.now.Add(-d)) }
 	for m := range 4 * 24 * 60 {
-		at := f.now.Add(-time.Duration(m) * time.Minute)
-		add(SpanView{Kind: "notification", From: at.Add(-time.Minute), Until: at, Count: 1, Entries: int64(m%9 + 1)})
+		at := time.Duration(m) * time.Minute
+		add(store.Span{Kind: store.SpanNotification, From: ago(at + time.Minute), Until: ago(at), Count: 1, Entries: int64(m%9 + 1)})
 	}
 	for h := range 60 {
-		at := f.now.Add(-time.Duration(h)*4*time.Hour - 31*time.Minute)
-		add(SpanView{Kind: "change-list", From: at.Add(-4 * time.Hour), Until: at, Count: 1, Entries: 300, Document: f.words(fmt.Sprintf("https://%s.example/changes-%d.xml", name, h))})
+		at := time.Duration(h)*4*time.Hour + 31*time.Minute
+		add(store.Span{Kind: store.SpanChangeList, From: ago(at + 4*time.Hour), Until: ago(at), Count: 1, Entries: 300, Document: f.address(fmt.Sprintf("https://%s.example/changes-%d.xml", name, h))})
 	}
 	for d := range 20 {
-		at := f.now.Add(-time.Duration(d)*3*24*time.Hour - 6*time.Hour)
-		add(SpanView{Kind: "archive", From: at.Add(-72 * time.Hour), Until: at, Count: 1, Entries: 9000, Document: f.words("https://x.example/archive.xml")})
+		at := time.Duration(d)*3*24*time.Hour + 6*time.Hour
+		add(store.Span{Kind: store.SpanArchive, From: ago(at + 72*time.Hour), Until: ago(at), Count: 1, Entries: 9000, Document: f.address("https://x.example/archive.xml")})
 	}
-	add(SpanView{Kind: "baseline", Until: f.now.Add(-11 * time.Hour), Count: 1, Entries: 18250, Document: f.words("https://x.example/resourcelist.xml")})
-	add(SpanView{Kind: "baseline", Until: f.now.Add(-79 * 24 * time.Hour), Count: 1, Entries: 18000, Document: f.words("https://x.example/resourcelist.xml")})
+	add(store.Span{Kind: store.SpanBaseline, From: store.NoTime, Until: ago(11 * time.Hour), Count: 1, Entries: 18250, Document: f.address("https://x.example/resourcelist.xml")})
+	add(store.Span{Kind: store.SpanBaseline, From: store.NoTime, Until: ago(79 * 24 * time.Hour), Count: 1, Entries: 18000, Document: f.address("https://x.example/resourcelist.xml")})
 	return t, nil
 }
 
-func (f *fake) hit(n int) Hit {
-	return Hit{URI: f.words(fmt.Sprintf("https://a.example/resources/%d.pdf?a=1&b=2", n)), State: f.words("present"), Type: f.words("application/pdf"), Title: f.words("A map of the harbour"), Length: 1 << 20, Changed: f.now.Add(-30 * time.Hour)}
+func (f *fake) hit(n int) report.Listing {
+	meta, err := json.Marshal(map[string]string{"title": f.words("A map of the harbour")})
+	if err != nil {
+		panic(err)
+	}
+	return report.Listing{
+		URI: f.words(fmt.Sprintf("https://a.example/resources/%d.pdf?a=1&b=2", n)), State: f.words("present"), Type: new(f.words("application/pdf")),
+		Meta: meta, Length: new(int64(1 << 20)), Changed: report.Time{Time: f.now.Add(-30 * time.Hour)},
+	}
 }
 
 func (f *fake) Find(_ context.Context, name, text string) (Found, error) {
@@ -243,10 +280,15 @@ func (f *fake) Resource(_ context.Context, name, uri string) (ResourceView, erro
 	if _, err := f.index(name); err != nil || uri == "" {
 		return ResourceView{}, ErrUnknown
 	}
-	v := ResourceView{Hit: f.hit(1), Source: name, Key: f.words("a.example/resources/1.pdf"), SHA256: strings.Repeat("0123456789abcdef", 4), Reason: f.words("moved to the trash by the list of 21 November"), Fetched: f.now.Add(-29 * time.Hour), Mirrored: true, InTrash: true}
-	v.URI = uri
+	v := ResourceView{Listing: f.hit(1), Fetched: f.now.Add(-29 * time.Hour), InTrash: true}
+	v.URI, v.Key, v.SHA256 = uri, new(f.words("a.example/resources/1.pdf")), new(strings.Repeat("0123456789abcdef", 4))
+	v.Reason = new(f.words("moved to the trash by the list of 21 November"))
 	for n, what := range []string{"deleted", "fetched", "wanted", "fetched", "wanted"} {
-		v.History = append(v.History, HistoryLine{At: f.now.Add(-time.Duration(n) * 7 * time.Hour), What: f.words(what), Detail: f.words("1,048,576 bytes, sha-256 as declared"), Evidence: f.words("https://a.example/changes.xml"), Version: f.now.Add(-time.Duration(n) * 8 * time.Hour)})
+		at := func(unit time.Duration) report.Time { return report.Time{Time: f.now.Add(-time.Duration(n) * unit)} }
+		v.History = append(v.History, report.HistoryLine{
+			At: at(7 * time.Hour), What: f.words(what), Detail: new(f.words("1,048,576 bytes, sha-256 as declared")),
+			Evidence: new(f.address("https://a.example/changes.xml")), Version: at(8 * time.Hour),
+		})
 	}
 	return v, nil
 }
@@ -269,11 +311,17 @@ func (f *fake) Do(ctx context.Context, a Action) (string, error) {
 	return f.words("Asked for; it runs."), ctx.Err()
 }
 
-func (f *fake) Changes(context.Context) <-chan struct{} {
+func (f *fake) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.heard++
 	return f.changes
+}
+
+func (f *fake) change() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.changes)
+	f.changes = make(chan struct{})
 }
 
 func (f *fake) asked() []Action {

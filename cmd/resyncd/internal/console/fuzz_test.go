@@ -19,7 +19,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add(http.MethodPost, "/act", "application/x-www-form-urlencoded", "do=pull&source=maps&token=x")
 	f.Add(http.MethodPost, "/source/maps/act", "multipart/form-data; boundary=x", "--x\r\n\r\n--x--")
-	h := New(Options{Data: data, Status: nil})
+	h := New(whole(Options{Data: data, Metrics: NewMetrics()}))
 	f.Fuzz(func(t *testing.T, method, target, contentType, body string) {
 		fuzztest.Bound(t)
 		u, err := url.ParseRequestURI(target)

@@ -10,7 +10,7 @@ import (
 
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	h := New(Options{Data: newFake(time.Now(), ""), Metrics: NewMetrics(), Hosts: []string{"console.example.org"}})
+	h := New(whole(Options{Data: newFake(time.Now(), ""), Metrics: NewMetrics(), Hosts: []string{"console.example.org"}}))
 	for host, code := range map[string]int{
 		"localhost": 200, "localhost:8091": 200, "LOCALHOST.:1": 200, "x.localhost": 200, "127.0.0.1:8091": 200, "[::1]:8091": 200, "[::1]": 200,
 		"192.0.2.7:8091":      200, // an address cannot be pointed elsewhere
@@ -57,7 +57,7 @@ func TestAuth(t *testing.T) {
 		{"user without a password", &Auth{User: "ann"}, func(r *http.Request) { r.SetBasicAuth("ann", "") }, false},
 		{"garbage", both, func(r *http.Request) { r.Header.Set("Authorization", "Basic %%%") }, false},
 	} {
-		h := New(Options{Data: newFake(time.Now(), ""), Metrics: NewMetrics(), Auth: tc.auth})
+		h := New(whole(Options{Data: newFake(time.Now(), ""), Metrics: NewMetrics(), Auth: tc.auth}))
 		for _, path := range []string{"/", "/source/maps", "/api/events", "/api/status", "/metrics", at("console.css"), "/nothing", "/source/maps/do", "/healthz"} {
 			r := httptest.NewRequest(http.MethodHead, path, nil)
 			tc.set(r)
@@ -74,7 +74,7 @@ func TestAuth(t *testing.T) {
 // TestHeaders: what every answer carries, and what the pages add.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	h := New(Options{Data: newFake(time.Now(), ""), Metrics: NewMetrics()})
+	h := New(whole(Options{Data: newFake(time.Now(), ""), Metrics: NewMetrics()}))
 	const uri = "?uri=https://a.example/1"
 	for _, tc := range []struct {
 		path, policy, kind, cache string

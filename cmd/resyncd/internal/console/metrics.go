@@ -2,16 +2,99 @@ package console
 
 import (
 	"context"
+	_ "embed" // for the table of metrics
+	"math"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.yaml.in/yaml/v3"
+
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
-// label is the Source of every series.
+// Event is something that is counted: the name of a counter in metrics.yaml.
+type Event string
+
+// The events; the second label of a counter says which of its kind.
+const (
+	Notifications       Event = "resyncd_notifications_total"
+	Rejections          Event = "resyncd_notifications_rejected_total"
+	Fetches             Event = "resyncd_fetches_total"
+	FetchedBytes        Event = "resyncd_fetched_bytes_total"
+	FetchFailures       Event = "resyncd_fetch_failures_total"
+	Removals            Event = "resyncd_removals_total"
+	PushMisses          Event = "resyncd_push_misses_total"
+	Oddities            Event = "resyncd_record_oddities_total"
+	Pulls               Event = "resyncd_pulls_total"
+	PullProblems        Event = "resyncd_pull_problems_total"
+	SkippedEntries      Event = "resyncd_entries_skipped_total"
+	DoubtfulDocuments   Event = "resyncd_documents_doubtful_total"
+	GapsFound           Event = "resyncd_gaps_found_total"
+	GapsEnded           Event = "resyncd_gaps_ended_total"
+	LaggingLists        Event = "resyncd_lists_lagging_total"
+	HeldSweeps          Event = "resyncd_sweeps_held_total"
+	MirrorHalts         Event = "resyncd_mirror_halts_total"
+	SourceFailures      Event = "resyncd_source_failures_total"
+	UncleanStarts       Event = "resyncd_unclean_starts_total"
+	JobFailures         Event = "resyncd_job_failures_total"
+	ScrubFindings       Event = "resyncd_scrub_findings_total"
+	SubscriptionChanges Event = "resyncd_subscription_changes_total"
+	ShortLeases         Event = "resyncd_short_leases_total"
+	SuspectedHubs       Event = "resyncd_hubs_suspected_total"
+	StateFailures       Event = "resyncd_state_failures_total"
+	ClockJumps          Event = "resyncd_clock_jumps_total"
+)
+
+// Duration is something whose time is taken: the name of a histogram in metrics.yaml.
+type Duration string
+
+// The durations.
+const (
+	PushLatency     Duration = "resyncd_push_latency_seconds"
+	FetchTime       Duration = "resyncd_fetch_duration_seconds"
+	Acknowledgement Duration = "resyncd_acknowledgement_duration_seconds"
+)
+
+// metric is an entry of metrics.yaml.
+type metric struct {
+	Kind, Help string
+	Daemon     bool     // of the daemon, not of a Source
+	By         string   // the last label, "" for none
+	Known      []string // its values
+	Watched    []string // the values shown from 0 on where all would be too many
+	Buckets    []float64
+}
+
+// label is the Source of a series.
 const label = "source"
+
+//go:embed metrics.yaml
+var metricsFile []byte
+
+// metrics are all of ours, by name.
+var metrics = sync.OnceValue(func() map[string]*metric {
+	out := map[string]*metric{}
+	if err := yaml.Unmarshal(metricsFile, &out); err != nil {
+		panic("console: metrics.yaml: " + err.Error()) // a test reads it
+	}
+	return out
+})
+
+// labels are the names of a metric's labels, or their values.
+func (m *metric) labels(source, by string) (out []string) {
+	if !m.Daemon {
+		out = append(out, clean(source))
+	}
+	if m.By != "" {
+		out = append(out, clean(by))
+	}
+	return out
+}
 
 // Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use. Reasons and
 // results become labels, so they must be few.
@@ -20,25 +103,29 @@ type Metrics struct {
 	Gauges func(ctx context.Context) []SourceGauges
 
 	registry *prometheus.Registry
-	counters [len(events)]*prometheus.CounterVec
-	times    [len(durations)]*prometheus.HistogramVec
+	counters map[Event]*prometheus.CounterVec
+	times    map[Duration]*prometheus.HistogramVec
 }
 
 // NewMetrics makes the metrics of one daemon.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
-	for i, e := range events {
-		m.counters[i] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: e.name, Help: e.help}, e.labels())
-		m.registry.MustRegister(m.counters[i])
-		if e.alone {
-			e.begin(m.counters[i])
+	m := &Metrics{registry: prometheus.NewRegistry(), counters: map[Event]*prometheus.CounterVec{},
+		times: map[Duration]*prometheus.HistogramVec{}}
+	for name, t := range metrics() {
+		labels := t.labels(label, t.By)
+		switch t.Kind {
+		case "counter":
+			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: t.Help}, labels)
+			m.counters[Event(name)] = v
+			m.registry.MustRegister(v)
+		case "histogram":
+			v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: t.Help, Buckets: t.Buckets},
+				labels)
+			m.times[Duration(name)] = v
+			m.registry.MustRegister(v)
 		}
 	}
-	for i, d := range durations {
-		m.times[i] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help,
-			Buckets: d.buckets}, []string{label})
-		m.registry.MustRegister(m.times[i])
-	}
+	m.begin("", false)
 	m.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -56,7 +143,7 @@ func (m *Metrics) Build(version, commit string) {
 // Count adds n occurrences; value is that of the second label, "" where there is none.
 func (m *Metrics) Count(e Event, source, value string, n int64) {
 	if n > 0 {
-		m.counters[e].WithLabelValues(events[e].values(source, value)...).Add(float64(n))
+		m.counters[e].WithLabelValues(metrics()[string(e)].labels(source, value)...).Add(float64(n))
 	}
 }
 
@@ -67,23 +154,37 @@ func (m *Metrics) Observe(of Duration, source string, d time.Duration) {
 
 // Begin shows the counters of a Source from 0 on, so that their first step is seen.
 func (m *Metrics) Begin(source string) {
-	for i, e := range events {
-		if !e.alone {
-			e.begin(m.counters[i], clean(source))
-		}
-	}
+	m.begin(source, true)
 	for _, h := range m.times {
 		h.WithLabelValues(clean(source))
+	}
+}
+
+// begin shows the counters from 0 on that are of a Source, or that are of none.
+func (m *Metrics) begin(source string, ofSources bool) {
+	for e, v := range m.counters {
+		t := metrics()[string(e)]
+		if t.Daemon == ofSources {
+			continue
+		}
+		watched := t.Watched
+		if watched == nil {
+			watched = t.Known
+		}
+		if t.By == "" {
+			watched = []string{""}
+		}
+		for _, value := range watched {
+			v.WithLabelValues(t.labels(source, value)...)
+		}
 	}
 }
 
 // Forget ends all series of a Source.
 func (m *Metrics) Forget(source string) {
 	of := prometheus.Labels{label: clean(source)}
-	for i, e := range events {
-		if !e.alone {
-			m.counters[i].DeletePartialMatch(of)
-		}
+	for _, v := range m.counters {
+		v.DeletePartialMatch(of)
 	}
 	for _, h := range m.times {
 		h.DeletePartialMatch(of)
@@ -95,103 +196,87 @@ func clean(value string) string { return strings.ToValidUTF8(value, "?") }
 
 // SourceGauges is how one Source stands, for metrics.
 type SourceGauges struct {
-	Source string
-	Totals
-	InboxDeliveries, InboxBytes int64
-	InStep, Failing, Halted     bool
-	Channels                    map[string]int64 // by state
-	LeaseExpires                time.Time        // the first to end
+	report.SourceStatus
+	Totals Totals
+	Inbox  store.InboxSize
+	Halted bool
 }
 
-// channelStates are shown for each Source, for alerts.
-var channelStates = []string{"wanted", "requesting", "pending", "active", "renewing", "lapsed", "denied", "failed",
-	"unsubscribing", "off"}
-
-type gauge struct {
-	name, help string
-	value      func(*SourceGauges) (float64, bool)
-}
-
-var gauges = []gauge{
-	number("resyncd_resources", "Resources of the Source that are in the mirror.",
-		func(s *SourceGauges) int64 { return s.Resources }),
-	number("resyncd_mirror_bytes", "Bytes of the Source's resources in the mirror.",
-		func(s *SourceGauges) int64 { return s.Bytes }),
-	number("resyncd_owed", "Resources that the Source has and the mirror does not, or not as they are.",
-		func(s *SourceGauges) int64 { return s.Owed }),
-	number("resyncd_held", "Files that wait for an operator's word before they are deleted.",
-		func(s *SourceGauges) int64 { return s.Held }),
-	number("resyncd_refused", "Resources outside scope or policy, which are not fetched.",
-		func(s *SourceGauges) int64 { return s.Refused }),
-	number("resyncd_gaps_open", "Holes in what was heard of the Source that are not closed.",
-		func(s *SourceGauges) int64 { return s.GapsOpen }),
-	number("resyncd_gaps_unprovable", "Holes, of the last ones, that nobody can close any more.",
-		func(s *SourceGauges) int64 { return s.GapsLost }),
-	number("resyncd_inbox_deliveries", "Notifications that are durable and not carried out yet.",
-		func(s *SourceGauges) int64 { return s.InboxDeliveries }),
-	number("resyncd_inbox_bytes", "Bytes of the notifications that are durable and not carried out yet.",
-		func(s *SourceGauges) int64 { return s.InboxBytes }),
-	truth("resyncd_in_step", "1 while the mirror is known to be in step with the Source, else 0.",
-		func(s *SourceGauges) bool { return s.InStep }),
-	truth("resyncd_paused", "1 while the operator has paused the Source, else 0.",
-		func(s *SourceGauges) bool { return s.Paused }),
-	truth("resyncd_failing", "1 while the Source cannot be read or worked on, else 0.",
-		func(s *SourceGauges) bool { return s.Failing }),
-	truth("resyncd_mirror_halted", "1 while the Source's mirror cannot take files, else 0.",
-		func(s *SourceGauges) bool { return s.Halted }),
-	instant("resyncd_position_timestamp_seconds", "Source time up to which all changes are known.",
-		func(s *SourceGauges) time.Time { return s.Position }),
-	instant("resyncd_lease_expires_timestamp_seconds", "When the first lease of the active channels ends.",
-		func(s *SourceGauges) time.Time { return s.LeaseExpires }),
-	instant("resyncd_last_pull_timestamp_seconds", "When the set that was pulled longest ago was last pulled.",
-		func(s *SourceGauges) time.Time { return s.LastPull }),
-	instant("resyncd_next_pull_timestamp_seconds", "When the next scheduled pull is due.",
-		func(s *SourceGauges) time.Time { return s.NextPull }),
-	instant("resyncd_last_push_timestamp_seconds", "When a hub last delivered.",
-		func(s *SourceGauges) time.Time { return s.LastPush }),
-}
-
-func number(name, help string, of func(*SourceGauges) int64) gauge {
-	return gauge{name, help, func(s *SourceGauges) (float64, bool) { return float64(of(s)), true }}
-}
-
-func truth(name, help string, of func(*SourceGauges) bool) gauge {
-	return gauge{name, help, func(s *SourceGauges) (float64, bool) {
-		if of(s) {
-			return 1, true
+// values are the gauges of a Source by name, and how many of its channels are in each state.
+func (s *SourceGauges) values() (values map[string]float64, channels map[string]int64) {
+	failing, lease, channels := s.Problem != nil, time.Time{}, map[string]int64{}
+	for i := range s.Sets {
+		failing = failing || s.Sets[i].Problem != nil
+		for j := range s.Sets[i].Channels {
+			c := &s.Sets[i].Channels[j]
+			channels[c.State]++
+			if end := c.ExpiresAt; c.Live() && !end.IsZero() && (lease.IsZero() || end.Before(lease)) {
+				lease = end.Time
+			}
 		}
-		return 0, true
-	}}
+	}
+	return map[string]float64{
+		"resyncd_resources":        float64(s.Totals.Resources),
+		"resyncd_mirror_bytes":     float64(s.Totals.Bytes),
+		"resyncd_owed":             float64(s.Totals.Owed),
+		"resyncd_held":             float64(s.Totals.Held),
+		"resyncd_refused":          float64(s.Totals.Refused),
+		"resyncd_gaps_open":        float64(s.Totals.GapsOpen),
+		"resyncd_gaps_unprovable":  float64(s.Totals.GapsLost),
+		"resyncd_inbox_deliveries": float64(s.Inbox.Deliveries),
+		"resyncd_inbox_bytes":      float64(s.Inbox.Bytes),
+		"resyncd_in_step":          truth(s.InStep()),
+		"resyncd_paused":           truth(s.Paused),
+		"resyncd_failing":          truth(failing),
+		"resyncd_mirror_halted":    truth(s.Halted),
+
+		"resyncd_position_timestamp_seconds":      instant(s.Totals.Position),
+		"resyncd_lease_expires_timestamp_seconds": instant(lease),
+		"resyncd_last_pull_timestamp_seconds":     instant(s.Totals.LastPull),
+		"resyncd_next_pull_timestamp_seconds":     instant(s.Totals.NextPull),
+		"resyncd_last_push_timestamp_seconds":     instant(s.Totals.LastPush),
+	}, channels
 }
 
-func instant(name, help string, of func(*SourceGauges) time.Time) gauge {
-	return gauge{name, help, func(s *SourceGauges) (float64, bool) {
-		t := of(s)
-		return float64(t.UnixMicro()) / 1e6, !t.IsZero()
-	}}
+// truth and instant are values of gauges; an instant that is not known has none.
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
+
+func instant(t time.Time) float64 {
+	if t.IsZero() {
+		return math.NaN()
+	}
+	return float64(t.UnixMicro()) / 1e6
+}
+
+// channelGauge is the gauge of channels at hubs, whose states are shown for each Source, for alerts.
+const channelGauge = "resyncd_channels"
 
 func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	if m.Gauges == nil {
 		return r
 	}
-	all := m.Gauges(ctx)
-	for _, g := range gauges {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: g.name, Help: g.help}, []string{label})
-		r.MustRegister(v)
-		for i := range all {
-			if x, known := g.value(&all[i]); known {
-				v.WithLabelValues(clean(all[i].Source)).Set(x)
-			}
+	vecs := map[string]*prometheus.GaugeVec{}
+	for name, t := range metrics() {
+		if t.Kind == "gauge" {
+			vecs[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: t.Help}, t.labels(label, t.By))
+			r.MustRegister(vecs[name])
 		}
 	}
-	channels := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "resyncd_channels",
-		Help: "Channels at hubs, by state."}, []string{label, "state"})
-	r.MustRegister(channels)
-	for i := range all {
-		for _, state := range channelStates {
-			channels.WithLabelValues(clean(all[i].Source), state).Set(float64(all[i].Channels[state]))
+	for _, s := range m.Gauges(ctx) {
+		values, channels := s.values()
+		for name, value := range values {
+			if !math.IsNaN(value) {
+				vecs[name].WithLabelValues(clean(s.Name)).Set(value)
+			}
+		}
+		for _, state := range metrics()[channelGauge].Known {
+			vecs[channelGauge].WithLabelValues(clean(s.Name), state).Set(float64(channels[state]))
 		}
 	}
 	return r

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +17,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"resyncd/sync/report"
 )
+
+// stands is a Source in step with two active channels.
+func stands(name string, lease report.Time) report.SourceStatus {
+	channels := []report.ChannelStatus{{State: "active", ExpiresAt: lease}, {State: "active"}}
+	return report.SourceStatus{Name: name, Sets: []report.SetStatus{{InStep: true, Channels: channels}}}
+}
 
 // eventful is metrics in which every series of ours is there.
 func eventful() *Metrics {
@@ -36,14 +46,14 @@ func eventful() *Metrics {
 	m.Gauges = func(context.Context) []SourceGauges {
 		return []SourceGauges{
 			{
-				Source: "a", InStep: true, Channels: map[string]int64{"active": 2}, LeaseExpires: time.Unix(1_800_000_000, 0),
+				SourceStatus: stands("a", report.TimeOf(1_800_000_000e6)),
 				Totals: Totals{
 					Resources: 5, Owed: 1, Held: 2, GapsOpen: 3, Position: time.UnixMicro(1_700_000_000_250_000),
 					LastPull: time.Unix(1, 0), NextPull: time.Unix(2, 0), LastPush: time.Unix(3, 0),
 				},
 			},
-			{Source: "b\xff"},
-			{Source: "a", Totals: Totals{Resources: 6, Owed: 1, Held: 2, GapsOpen: 3}, InStep: true, Channels: map[string]int64{"active": 2}}, // told twice: the last word counts
+			{SourceStatus: report.SourceStatus{Name: "b\xff"}},
+			{SourceStatus: stands("a", report.Time{}), Totals: Totals{Resources: 6, Owed: 1, Held: 2, GapsOpen: 3}}, // told twice: the last word counts
 		}
 	}
 	return m
@@ -132,9 +142,9 @@ func TestLint(t *testing.T) {
 	t.Parallel()
 	m := eventful()
 	m.Begin("a")
-	for i, e := range events {
-		for _, value := range append(e.known, "") {
-			m.Count(Event(i), "a", value, 1)
+	for e := range m.counters {
+		for _, value := range append(metrics()[string(e)].Known, "") {
+			m.Count(e, "a", value, 1)
 		}
 	}
 	families, err := all(t, m).Gather()
@@ -163,7 +173,7 @@ func TestLint(t *testing.T) {
 			}
 		}
 	}
-	if want := len(events) + len(durations) + len(gauges) + 2; ours != want {
+	if want := len(metrics()) + 1; ours != want {
 		t.Errorf("%d families of ours, want %d", ours, want)
 	}
 }
@@ -247,5 +257,23 @@ func TestBegin(t *testing.T) {
 		if !strings.Contains(rec.Body.String(), want) {
 			t.Errorf("no %s", want)
 		}
+	}
+}
+
+// TestTableOfMetrics: every metric that the code names has its line in the table.
+func TestTableOfMetrics(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`"(resyncd_[a-z_]+)"`).FindAllSubmatch(source, -1)
+	for _, name := range named {
+		if metrics()[string(name[1])] == nil && string(name[1]) != "resyncd_build_info" {
+			t.Errorf("%s is not in metrics.yaml", name[1])
+		}
+	}
+	if len(named) != len(metrics())+1 {
+		t.Errorf("%d metrics are named, %d are in the table", len(named)-1, len(metrics()))
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type overviewPage struct {
-	Notices []Notice
+	Notices []Finding
 	Query   string
 	Rows    []*Row
 	All     int
@@ -60,9 +60,6 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		c.fail(w, r, "overview", err)
 		return
-	}
-	if view.Now.IsZero() {
-		view.Now = time.Now()
 	}
 	body := newOverview(&view, r.URL.Query().Get("q"))
 	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Now: view.Now, Refresh: 30, Body: body})
@@ -146,19 +143,20 @@ type sparks struct {
 }
 
 func newSparks(row *Row) sparks {
-	changes, sum, most := make([]float64, len(row.Changes)), int64(0), int64(0)
-	for i, n := range row.Changes {
-		changes[i], sum, most = float64(n), sum+n, max(most, n)
+	changes, mean, sum, most := make([]float64, len(row.Hours)), make([]float64, len(row.Hours)), int64(0), int64(0)
+	for i, p := range row.Hours {
+		changes[i], mean[i] = float64(p.Changes), latency(p)
+		sum, most = sum+p.Changes, max(most, p.Changes)
 	}
 	v := sparks{
 		Changes: bars(changes, sparkStep, sparkHeight), ChangesSum: count(sum),
-		Latency: line(row.Latency, sparkStep, sparkHeight), LatencyMean: "no push",
+		Latency: line(mean, sparkStep, sparkHeight), LatencyMean: "no push",
 		LatencyWord: "nothing was pushed in 24 hours",
 	}
 	v.ChangesWords = v.ChangesSum + " changes in 24 hours, at most " + count(most) + " in one"
-	if m := mean(row.Latency); m >= 0 {
+	if m := average(mean); m >= 0 {
 		v.LatencyMean = short(m)
-		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) +
+		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(mean)) +
 			" an hour"
 	}
 	return v

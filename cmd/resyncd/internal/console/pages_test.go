@@ -180,7 +180,7 @@ func TestPagesSay(t *testing.T) {
 		"/?q=OWED": {"6 Sources", "1 of 6 shown", "thesis-store"},
 		"/?q=zzz":  {"No Source matches"},
 		"/source/archive.example": {
-			"failing", "Coverage", "lagging", "unprovable", "by change-list", "The Source's list does not have these changes yet", "3 bad signature", "1 malformed",
+			"failing", "Coverage", "lagging", "unprovable", "by change-list", "the list lags behind a notification", "3 bad signature", "1 malformed",
 			"active → to lapsed the lease ended", "503 Service Unavailable", "Found by /.well-known/resourcesync", "Pause…", "Pull now", "resyncd 9.8.7", "Renew",
 		},
 		"/source/thesis-store":  {"Owed: 1,204", "the list says 9c00…", "The first 20 of 1,204 are shown", "resyncd ls --owed thesis-store"},
@@ -376,7 +376,7 @@ func BenchmarkOverviewPage(b *testing.B) {
 
 func TestWorstFirst(t *testing.T) {
 	t.Parallel()
-	rows := []Row{{Name: "b"}, {Name: "z", Level: Bad}, {Name: "a"}, {Name: "c", Level: Warn}, {Name: "d", Level: Bad}}
+	rows := []Row{{Name: "b"}, {Name: "z", Finding: Finding{Level: Bad}}, {Name: "a"}, {Name: "c", Finding: Finding{Level: Warn}}, {Name: "d", Finding: Finding{Level: Bad}}}
 	slices.SortFunc(rows, worstFirst)
 	var got []string
 	for _, r := range rows {

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
 )
 
 //go:embed pages
@@ -23,10 +26,11 @@ var pageFiles embed.FS
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
-		"took": took,
-		"at":   at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
-		"items": newItems, "rejected": rejected, "around": around, "moment": moment, "brief": brief, "fresh": fresh,
-		"sparks": newSparks, "path": url.PathEscape,
+		"at": at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
+		"items": newItems, "around": around, "moment": moment, "brief": brief, "fresh": fresh, "sparks": newSparks,
+		"path": url.PathEscape, "address": address, "reason": reason, "title": titleOf, "detail": detailOf, "gap": gap,
+		"channel": ChannelLevel, "url": term.URL, "latency": latency, "longest": longest,
+		"seconds": func(n int64) time.Duration { return time.Duration(n) * time.Second },
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
 
@@ -45,9 +49,7 @@ func sourcePath(name string, below ...string) string {
 }
 
 func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name string, p page) {
-	if p.Version == "" {
-		p.Version = c.Version
-	}
+	p.Version = c.Version
 	if p.Now.IsZero() {
 		p.Now = time.Now()
 	}
@@ -107,15 +109,9 @@ func (k *buffered) WriteHeader(code int) { k.code = code }
 // Write implements http.ResponseWriter.
 func (k *buffered) Write(p []byte) (int, error) { return k.body.Write(p) }
 
-type message struct {
-	Level   Level
-	Heading string
-	Text    string
-}
-
 func (c *console) lost(w http.ResponseWriter, r *http.Request) {
-	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: message{
-		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not " +
+	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: Finding{
+		Level: Warn, State: "There is nothing here", Why: "The address may be mistyped, or what it named is not " +
 			"kept any more.",
 	}})
 }
@@ -132,42 +128,33 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err 
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		c.Log.Warn("cannot show a page", "page", what, "err", err)
 	}
-	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: message{
-		Level: Bad, Heading: "This cannot be shown now", Text: text,
+	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: Finding{
+		Level: Bad, State: "This cannot be shown now", Why: text,
 	}})
 }
 
 type actForm struct {
 	Source, Token, Action, Label string
-	Fields                       []field
+	Field                        []string // name and value of a hidden field, if there is one
 }
 
-type field struct{ Name, Value string }
-
-// newAct makes a form; more are names and values of hidden fields.
-func newAct(p *page, action, label string, more ...string) actForm {
-	f := actForm{Source: p.Source, Token: p.Token, Action: action, Label: label}
-	for i := 0; i+1 < len(more); i += 2 {
-		f.Fields = append(f.Fields, field{more[i], more[i+1]})
-	}
-	return f
+func newAct(p *page, action, label string, field ...string) actForm {
+	return actForm{Source: p.Source, Token: p.Token, Action: action, Label: label, Field: field}
 }
 
 type itemList struct {
 	Source, Kind string
 	Now          time.Time
-	Items        []Item
+	Items        []*store.Resource
 	All          int64
 }
 
-func newItems(p *page, items []Item, all int64, kind string) itemList {
+func newItems(p *page, items []*store.Resource, all int64, kind string) itemList {
 	return itemList{Source: p.Source, Kind: kind, Now: p.Now, Items: items, All: all}
 }
 
 // More reports whether there are more than are shown.
 func (l itemList) More() bool { return l.All > int64(len(l.Items)) }
-
-func rejected(c ChannelView) bool { return c.BadSignature+c.TooLarge+c.Malformed > 0 }
 
 //go:embed assets
 var assetFiles embed.FS

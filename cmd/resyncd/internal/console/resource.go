@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"resyncd/sync/report"
 )
 
 const mostURI = 8 << 10
@@ -42,7 +44,7 @@ func (c *console) resource(w http.ResponseWriter, r *http.Request, name string) 
 		return
 	}
 	slices.Reverse(view.History) // the later one comes later
-	slices.SortStableFunc(view.History, func(a, b HistoryLine) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(view.History, func(a, b report.HistoryLine) int { return b.At.Compare(a.At.Time) })
 	p := page{Title: "Resource in " + plain(name), Source: name, Body: view}
 	if view.InTrash {
 		p.Token = c.token(w, r)

@@ -55,24 +55,14 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(door) }()
-	var broken error
-	select {
-	case err := <-served:
-		broken = fmt.Errorf("serve the console on %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	_ = server.Shutdown(stop) // time is over, or it is closed
-	_ = server.Close()
+	err := gate.Serve(ctx, server, door, stopTime)
+	_ = server.Close() // also where the listener broke
 	cut()
-	if broken == nil {
-		<-served
-	}
 	open.Lock()
 	closed = true
 	open.Unlock()
-	return broken
+	if err != nil {
+		return fmt.Errorf("the console: %w", err)
+	}
+	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 // mostSets, mostGaps and mostOutside bound what a page shows.
@@ -25,7 +28,7 @@ type sourceBody struct {
 // page.
 func (b *sourceBody) Fetching() bool {
 	return b.Row.Owed > 0 && b.Row.Owed == int64(len(b.Owed)) &&
-		!slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
+		!slices.ContainsFunc(b.Owed, func(r *store.Resource) bool { return r.Work.Attempts > 0 })
 }
 
 func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
@@ -52,16 +55,16 @@ func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
 	})
 }
 
-func openFirst(a, b GapView) int {
+func openFirst(a, b report.GapStatus) int {
 	rank := map[bool]int{true: 0, false: 1}
-	return rank[a.open()] - rank[b.open()]
+	return rank[isOpen(&a)] - rank[isOpen(&b)]
 }
 
 func (c *console) timeline(r *http.Request, now time.Time, body *sourceBody) string {
 	set := body.Chosen
 	end := now
 	if set.Position.After(end) {
-		end = set.Position // a clock ahead
+		end = set.Position.Time // a clock ahead
 	}
 	win := newWindow(r.URL.Query(), set.From, end)
 	t, err := c.Data.Timeline(r.Context(), body.Name, set.ID, win.From, win.Until)

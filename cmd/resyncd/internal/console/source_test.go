@@ -6,20 +6,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 // TestFetching: what is owed moves below the timeline only where all of it is shown and none of it has failed yet.
 func TestFetching(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		owed []Item
+		owed []*store.Resource
 		all  int64
 		want bool
 	}{
 		"nothing":              {nil, 0, false},
-		"under way":            {[]Item{{URI: "a"}, {URI: "b"}}, 2, true},
-		"one was tried":        {[]Item{{URI: "a"}, {URI: "b", Attempts: 1}}, 2, false},
-		"more than are listed": {[]Item{{URI: "a"}}, 2, false},
+		"under way":            {[]*store.Resource{{URI: "a"}, {URI: "b"}}, 2, true},
+		"one was tried":        {[]*store.Resource{{URI: "a"}, {URI: "b", Work: store.Work{Attempts: 1}}}, 2, false},
+		"more than are listed": {[]*store.Resource{{URI: "a"}}, 2, false},
 	} {
 		body := sourceBody{SourceView: &SourceView{Row: Row{Totals: Totals{Owed: c.all}}, Owed: c.owed}}
 		if got := body.Fetching(); got != c.want {
@@ -37,9 +40,9 @@ func (h holed) Source(ctx context.Context, name string) (SourceView, error) {
 		v.Sets[i].Gaps = nil
 		for n := range 6000 {
 			from := h.now.Add(-time.Duration(n) * time.Minute)
-			g := GapView{From: from, Until: from.Add(time.Second), Found: h.now, State: "waiting", Words: "Not known yet."}
+			g := report.GapStatus{From: report.Time{Time: from}, Until: report.Time{Time: from.Add(time.Second)}, Found: report.Time{Time: h.now}, State: "waiting"}
 			if n < 5000 {
-				g.State, g.Ended = "closed", h.now
+				g.State, g.Ended = "closed", report.Time{Time: h.now}
 			}
 			v.Sets[i].Gaps = append(v.Sets[i].Gaps, g)
 		}

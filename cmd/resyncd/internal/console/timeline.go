@@ -1,10 +1,14 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/report"
 )
 
 // Sizes of the timeline; widths are percents.
@@ -26,8 +30,8 @@ type timelineView struct {
 	Lanes            []lane
 	Marks            []mark
 	Position, Proven time.Time
-	Outside          []GapView // open gaps that the window does not show
-	MoreOutside      int       // beyond mostOutside
+	Outside          []report.GapStatus // open gaps that the window does not show
+	MoreOutside      int                // beyond mostOutside
 	Cut              bool
 	Nothing          bool
 }
@@ -57,29 +61,32 @@ type mark struct {
 }
 
 // evidence names the kinds, in the order of their lanes.
-var evidence = [...]struct{ kind, name string }{
-	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"},
-	{"baseline", "Baselines"},
+var evidence = [...]struct {
+	kind store.SpanKind
+	name string
+}{
+	{store.SpanNotification, "Notifications"}, {store.SpanFeed, "Feed"}, {store.SpanChangeList, "Change Lists"},
+	{store.SpanArchive, "Archives"}, {store.SpanBaseline, "Baselines"},
 }
 
 func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeline) *timelineView {
-	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position,
-		Proven: set.Proven, Cut: t.Cut}
+	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position.Time,
+		Proven: set.Proven.Time, Cut: t.Cut}
 	v.navigate()
 	v.Lanes = append(v.Lanes, v.known())
-	kinds := map[string][]SpanView{}
+	kinds := map[store.SpanKind][]store.Span{}
 	for _, s := range t.Spans {
 		kinds[s.Kind] = append(kinds[s.Kind], s)
 	}
-	isFeed := len(kinds["feed"]) > 0
+	isFeed := len(kinds[store.SpanFeed]) > 0
 	for _, e := range evidence {
 		spans := kinds[e.kind]
-		if len(spans) == 0 && (isFeed != (e.kind == "feed")) {
+		if len(spans) == 0 && (isFeed != (e.kind == store.SpanFeed)) {
 			continue // a feed has no lists, and other sets have no feed
 		}
-		v.Lanes = append(v.Lanes, lane{Name: e.name, Class: "k-" + e.kind, Shapes: v.spans(e.name, spans)})
+		v.Lanes = append(v.Lanes, lane{Name: e.name, Class: "k-" + string(e.kind), Shapes: v.spans(e.name, spans)})
 	}
-	v.Lanes = append(v.Lanes, lane{Name: "Gaps", Class: "k-gap", Shapes: v.gaps(set.Gaps)})
+	v.Lanes = append(v.Lanes, lane{Name: "Gaps", Class: "k-gap", Shapes: v.gaps(set.Gaps, set.Feed)})
 	v.Nothing = true
 	for i := range v.Lanes {
 		l := &v.Lanes[i]
@@ -91,7 +98,7 @@ func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeli
 	v.AxisText, v.Height = v.Bottom+14, v.Bottom+axisHeight
 	v.mark(now)
 	for _, g := range set.Gaps {
-		if g.open() && (g.From.After(w.Until) || g.Until.Before(w.From)) {
+		if isOpen(&g) && (g.From.After(w.Until) || g.Until.Before(w.From)) {
 			v.Outside = append(v.Outside, g)
 		}
 	}
@@ -168,15 +175,16 @@ func (v *timelineView) mark(now time.Time) {
 }
 
 // spans draws the evidence of one kind; pieces too small to be told apart become one.
-func (v *timelineView) spans(name string, spans []SpanView) []shape {
+func (v *timelineView) spans(name string, spans []store.Span) []shape {
 	var all []shape
 	for _, s := range spans {
-		if s.Until.Before(v.From) || s.From.After(v.Until) {
+		from, until := s.From.Time(), s.Until.Time()
+		if until.Before(v.From) || from.After(v.Until) {
 			continue
 		}
-		sh := v.shape(s.Kind, s.From, s.Until, "")
-		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Seen, max(1, s.Count), s.Entries,
-			plain(s.Document)
+		sh := v.shape(string(s.Kind), from, until, "")
+		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Last.Time(), max(1, s.Count), s.Entries,
+			address(s.Document)
 		all = append(all, sh)
 	}
 	all = merge(all, func(shape, shape) bool { return true })
@@ -186,29 +194,27 @@ func (v *timelineView) spans(name string, spans []SpanView) []shape {
 	return all
 }
 
-func (v *timelineView) gaps(gaps []GapView) []shape {
+func (v *timelineView) gaps(gaps []report.GapStatus, feed bool) []shape {
 	var all []shape
 	for _, g := range gaps {
 		if g.Until.Before(v.From) || g.From.After(v.Until) {
 			continue
 		}
-		sh := v.shape(g.class(), g.From, g.Until, "")
-		sh.Kind, sh.Count, sh.Seen, sh.Document = "Gap", 1, g.Found, plain(g.Words)
+		sh := v.shape(gapClass(&g), g.From.Time, g.Until.Time, "")
+		sh.Kind, sh.Count, sh.Seen, sh.Document = "Gap", 1, g.Found.Time, gap(g, feed).Why
 		sh.Label = plain(g.State)
-		if g.ClosedBy != "" {
-			sh.Label = "closed by " + plain(g.ClosedBy)
+		if g.ClosedBy != nil {
+			sh.Label = "closed by " + plain(*g.ClosedBy)
 		}
-		sh.Href = around(v.Source, v.Set, g.From, g.Until)
+		sh.Href = around(v.Source, v.Set, g.From.Time, g.Until.Time)
 		all = append(all, sh)
 	}
 	all = merge(all, func(a, b shape) bool { return a.Class == b.Class && a.Label == b.Label })
 	for i := range all {
 		s := &all[i]
-		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock),
-			s.Until.UTC().Format(clock), s.Label)
+		s.Words = fmt.Sprintf("Gap of %s: %s, %s", long(s.Until.Sub(s.From)), s.stretch(), s.Label)
 		if s.Count > 1 {
-			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock),
-				s.Until.UTC().Format(clock), s.Label)
+			s.Words = fmt.Sprintf("%s gaps: %s, %s", count(s.Count), s.stretch(), s.Label)
 		} else if s.Document != "" {
 			s.Words += ". " + s.Document
 		}
@@ -219,21 +225,55 @@ func (v *timelineView) gaps(gaps []GapView) []shape {
 	return all
 }
 
-func (g *GapView) open() bool {
-	return g.Ended.IsZero() && g.State != "closed" && g.State != "unprovable"
+// gap says what a gap means.
+func gap(g report.GapStatus, feed bool) Finding {
+	f, known := gapWords[store.GapState(g.State)]
+	if !known {
+		f.Level, f.Why = Busy, "the Source's list is asked"
+	}
+	f.State = g.State
+	switch {
+	case g.State == string(store.GapUnprovable) && feed:
+		f.Why = "the feed did not reach back: entries may be missing, nobody can tell"
+	case g.State == string(store.GapClosed):
+		by := "more evidence"
+		if g.ClosedBy != nil {
+			by = cmp.Or(closers[*g.ClosedBy], by)
+		}
+		f.Why = "closed by " + by
+		if took := g.Ended.Sub(g.Found.Time); !g.Ended.IsZero() && took >= 0 {
+			f.Why += " after " + Span(max(took, time.Second))
+		}
+	}
+	return f
 }
 
-func (g *GapView) class() string {
+// gapWords are what gaps mean, by their state.
+var gapWords = map[store.GapState]Finding{
+	store.GapClosed: {Level: Good},
+	store.GapUnprovable: {Level: Warn, Why: "nobody can prove what happened; everything is compared when the " +
+		"Resource List changes"},
+	store.GapLagging:  {Level: Warn, Why: "the list lags behind a notification; it is asked again"},
+	store.GapWaiting:  {Level: Busy, Why: "waiting a moment for a late notification"},
+	store.GapBaseline: {Level: Busy, Why: "no list reaches back: everything is compared"},
+}
+
+// closers are what closes gaps.
+var closers = map[string]string{
+	coverage.ByNotification: "a late notification", coverage.ByChangeList: "a Change List",
+	coverage.ByArchive: "an archived Change List", coverage.ByBaseline: "a baseline",
+}
+
+func isOpen(g *report.GapStatus) bool { return g.Ended.IsZero() && store.GapState(g.State).Open() }
+
+func gapClass(g *report.GapStatus) string {
 	switch {
-	case g.open():
+	case isOpen(g):
 		return "open"
-	case g.State == "unprovable":
+	case g.State == string(store.GapUnprovable):
 		return "lost"
-	}
-	for _, e := range evidence {
-		if g.ClosedBy == e.kind {
-			return "closed by-" + e.kind
-		}
+	case g.ClosedBy != nil && closers[*g.ClosedBy] != "":
+		return "closed by-" + *g.ClosedBy
 	}
 	return "closed"
 }
@@ -296,19 +336,19 @@ func (s shape) with(b shape) shape {
 }
 
 func (s *shape) describe() {
-	var b strings.Builder
-	b.WriteString(s.Kind)
+	s.Words = s.Kind
 	if s.Count > 1 {
-		b.WriteString(" (" + count(s.Count) + ")")
+		s.Words += " (" + count(s.Count) + ")"
 	}
-	if s.From.IsZero() {
-		b.WriteString(": everything up to " + s.Until.UTC().Format(clock))
-	} else {
-		b.WriteString(": " + s.From.UTC().Format(clock) + " to " + s.Until.UTC().Format(clock))
-	}
-	b.WriteString("; " + count(s.Entries) + " entries")
+	s.Words += ": " + s.stretch() + "; " + count(s.Entries) + " entries"
 	if s.Document != "" {
-		b.WriteString("; " + s.Document)
+		s.Words += "; " + s.Document
 	}
-	s.Words = b.String()
+}
+
+func (s *shape) stretch() string {
+	if s.From.IsZero() {
+		return "everything up to " + s.Until.UTC().Format(clock)
+	}
+	return s.From.UTC().Format(clock) + " to " + s.Until.UTC().Format(clock)
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -91,11 +94,11 @@ func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWindow(url.Values{"zoom": {"hour"}, "until": {"2026-11-21T12:00:00Z"}}, noon, noon)
 		v := &timelineView{window: w}
-		var spans []SpanView
+		var spans []store.Span
 		var pieces, entries int64
 		for range rapid.IntRange(0, 600).Draw(t, "spans") {
 			from := w.From.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "from")))
-			s := SpanView{Kind: "notification", From: from, Until: from.Add(time.Duration(rapid.Int64Range(0, int64(20*time.Minute)).Draw(t, "length"))), Count: rapid.Int64Range(0, 9).Draw(t, "count"), Entries: 3}
+			s := store.Span{Kind: "notification", From: store.MicrosOf(from), Until: store.MicrosOf(from.Add(time.Duration(rapid.Int64Range(0, int64(20*time.Minute)).Draw(t, "length")))), Count: rapid.Int64Range(0, 9).Draw(t, "count"), Entries: 3}
 			spans = append(spans, s)
 			pieces, entries = pieces+max(1, s.Count), entries+3
 		}
@@ -123,10 +126,10 @@ func TestMergeKeepsHoles(t *testing.T) {
 	w := newWindow(url.Values{"zoom": {"hour"}, "until": {"2026-11-21T12:00:00Z"}}, noon, noon)
 	v := &timelineView{window: w}
 	at := func(minutes float64) time.Time { return w.From.Add(time.Duration(minutes * float64(time.Minute))) }
-	span := func(from, until float64) SpanView {
-		return SpanView{Kind: "notification", From: at(from), Until: at(until), Count: 1}
+	span := func(from, until float64) store.Span {
+		return store.Span{Kind: "notification", From: store.MicrosOf(at(from)), Until: store.MicrosOf(at(until)), Count: 1}
 	}
-	got := v.spans("Notifications", []SpanView{
+	got := v.spans("Notifications", []store.Span{
 		span(-9, -1), span(0, 10), span(10, 20), span(30, 30.01), span(30.02, 30.03), span(30.04, 30.05), span(31, 31.01), span(61, 70),
 	})
 	var counts []int64
@@ -145,18 +148,18 @@ func TestMergeKeepsHoles(t *testing.T) {
 func TestMergeBounds(t *testing.T) {
 	t.Parallel()
 	w := newWindow(url.Values{"zoom": {"hour"}, "until": {"2026-11-21T12:00:00Z"}}, noon, noon)
-	var spans []SpanView
-	var gaps []GapView
+	var spans []store.Span
+	var gaps []report.GapStatus
 	for i := range 300 {
 		from := w.From.Add(time.Duration(i) * 12 * time.Second)
-		spans = append(spans, SpanView{Kind: "notification", From: from, Until: from.Add(6 * time.Second)})
-		gaps = append(gaps, GapView{From: from, Until: from.Add(6 * time.Second), State: []string{"waiting", "lagging"}[i%2]})
+		spans = append(spans, store.Span{Kind: "notification", From: store.MicrosOf(from), Until: store.MicrosOf(from.Add(6 * time.Second))})
+		gaps = append(gaps, report.GapStatus{From: report.Time{Time: from}, Until: report.Time{Time: from.Add(6 * time.Second)}, State: []string{"waiting", "lagging"}[i%2]})
 	}
 	v := &timelineView{window: w}
 	if n := len(v.spans("Notifications", spans)); n > mostShapes {
 		t.Errorf("%d bars", n)
 	}
-	if n := len(v.gaps(gaps)); n > mostShapes {
+	if n := len(v.gaps(gaps, false)); n > mostShapes {
 		t.Errorf("%d gaps", n)
 	}
 }
@@ -184,8 +187,9 @@ func TestTimelinePicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := &SetView{ID: 10, Totals: Totals{Position: noon.Add(-14 * time.Minute)}, Proven: noon.Add(-31 * time.Minute),
-		Gaps: append(f.gaps(true), GapView{From: noon.Add(-99 * day), Until: noon.Add(-98 * day), State: "waiting"})}
+	at := func(d time.Duration) report.Time { return report.Time{Time: noon.Add(-d)} }
+	set := &SetView{SetStatus: report.SetStatus{ID: 10, Position: at(14 * time.Minute), Proven: at(31 * time.Minute),
+		Gaps: append(f.gaps(true), report.GapStatus{From: at(99 * day), Until: at(98 * day), State: "waiting"})}}
 	v := newTimeline("archive.example", w, noon, set, &tl)
 	var lanes, marks, gaps []string
 	for _, l := range v.Lanes {
@@ -215,7 +219,7 @@ func TestTimelinePicture(t *testing.T) {
 	if got, want := around("a", 1, noon, noon.Add(40*time.Minute)), "/source/a?set=1&zoom=hour&until=2026-11-21T12%3A50%3A00Z#timeline"; got != want {
 		t.Errorf("around: %s", got)
 	}
-	feed := Timeline{Spans: []SpanView{{Kind: "feed", From: noon.Add(-time.Hour), Until: noon}}}
+	feed := Timeline{Spans: []store.Span{{Kind: "feed", From: store.MicrosOf(noon.Add(-time.Hour)), Until: store.MicrosOf(noon)}}}
 	lanes = nil
 	for _, l := range newTimeline("a", w, noon, &SetView{}, &feed).Lanes {
 		lanes = append(lanes, l.Name)

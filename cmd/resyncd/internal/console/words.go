@@ -1,13 +1,20 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 // mostText bounds a stranger's text, in characters.
@@ -36,6 +43,45 @@ func plain(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// address is a URL that a stranger wrote, without a token that it carries (P10).
+func address(raw string) string { return plain(term.URL(raw)) }
+
+// reason is a text that a stranger wrote, without the tokens of URLs in it (P10).
+func reason(text string) string { return plain(logging.Redact(text)) }
+
+// titleOf is the title of a feed's entry.
+func titleOf(meta json.RawMessage) string {
+	var m struct {
+		Title string `json:"title"`
+	}
+	if json.Unmarshal(meta, &m) != nil {
+		return ""
+	}
+	return m.Title
+}
+
+// detailOf is what an event of a resource has to say for itself.
+func detailOf(l report.HistoryLine) string {
+	switch {
+	case l.Detail != nil:
+		return logging.Redact(*l.Detail)
+	case l.EditLine != nil:
+		return term.Edit(l.EditLine)
+	}
+	return ""
+}
+
+// ChannelLevel is how bad the state of a channel is.
+func ChannelLevel(state string) Level {
+	switch store.SubscriptionState(state) {
+	case store.SubActive, store.SubRenewing, store.SubOff, store.SubGone:
+		return Good
+	case store.SubDenied, store.SubLapsed, store.SubFailed:
+		return Warn
+	}
+	return Busy
 }
 
 // unseen are controls, and format characters such as U+202E.
@@ -75,6 +121,18 @@ func size(n int64) string {
 		digits = 0
 	}
 	return strconv.FormatFloat(x, 'f', digits, 64) + " " + "KMGTPE"[unit:unit+1] + "iB"
+}
+
+// Span writes a duration without zeros that say nothing.
+func Span(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if t, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = t + "m"
+	}
+	if t, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = t + "h"
+	}
+	return text
 }
 
 // long writes a duration in one or two units; console.js has the same rules.
@@ -117,8 +175,6 @@ func short(seconds float64) string {
 	return long(time.Duration(seconds * float64(time.Second)))
 }
 
-func took(d time.Duration) string { return short(d.Seconds()) }
-
 func away(now, t time.Time) string {
 	if d := t.Sub(now); d >= time.Second {
 		return "in " + long(d)
@@ -128,49 +184,56 @@ func away(now, t time.Time) string {
 
 const clock = "2006-01-02 15:04:05"
 
-// timeTag is an instant as an element. Only digits and words of our own may be passed to it.
-func timeTag(class, at, title, text string) template.HTML {
+// timeTag is an instant as an element; layout and title are formats of it. Only digits and words of our own may be
+// passed to it.
+func timeTag(t time.Time, class, layout, title, text string) template.HTML {
+	if t.IsZero() {
+		return never
+	}
+	if title != "" {
+		title = ` title="` + t.UTC().Format(title) + `"`
+	}
+	at := t.UTC().Format(layout)
 	return template.HTML(`<time` + class + ` datetime="` + at + `"` + title + `>` + text + `</time>`) //nolint:gosec
 }
 
+// distance is the class of instants that show how far they are from now; the script keeps that true.
+const distance = ` class="ago"`
+
 // stamp shows an instant to the second, with what is finer in its title.
 func stamp(t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	t = t.UTC()
-	title := ` title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC"`
-	return timeTag("", t.Format(time.RFC3339Nano), title, t.Format(clock))
+	return timeTag(t, "", time.RFC3339Nano, "2006-01-02 15:04:05.999999 UTC", t.UTC().Format(clock))
 }
 
-// ago shows how far an instant is from now; the script keeps it true.
+// ago shows how far an instant is from now.
 func ago(now, t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	t = t.UTC()
-	return timeTag(` class="ago"`, t.Format(time.RFC3339), ` title="`+t.Format(clock)+` UTC"`, away(now, t))
+	return timeTag(t, distance, time.RFC3339, clock+" UTC", away(now, t))
 }
 
 // moment is stamp without what is finer, for where there are hundreds.
 func moment(t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	t = t.UTC()
-	return timeTag("", t.Format(time.RFC3339), "", t.Format(clock))
+	return timeTag(t, "", time.RFC3339, "", t.UTC().Format(clock))
 }
 
 // brief is ago without the title, for where there are thousands.
 func brief(now, t time.Time) template.HTML {
-	if t.IsZero() {
-		return never
-	}
-	return timeTag(` class="ago"`, t.UTC().Format(time.RFC3339), "", away(now, t))
+	return timeTag(t, distance, time.RFC3339, "", away(now, t))
 }
 
 const never = template.HTML(`<span class="none">–</span>`)
 
+var levels = [...]string{"good", "busy", "warn", "bad"}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Level) UnmarshalText(text []byte) error {
+	at := slices.Index(levels[:], string(text))
+	if at < 0 {
+		return fmt.Errorf("%q is no level", text)
+	}
+	*l = Level(at)
+	return nil
+}
+
 func (l Level) word() string {
-	return [...]string{"good", "busy", "warn", "bad"}[min(l, Bad)]
+	return levels[min(l, Bad)]
 }

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"resyncd/store"
 )
 
 func TestWords(t *testing.T) {
@@ -93,19 +95,19 @@ func TestLease(t *testing.T) {
 // TestChart: the slots and days add up to what was given, latency is the mean of pushes.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	point := func(age time.Duration, changes, pushes int64, latency float64) Point {
-		return Point{At: noon.Add(-age), Changes: changes, Failed: 1, Bytes: 10, Pushes: pushes, Latency: latency, LatencyMost: 2 * latency}
+	point := func(age time.Duration, changes, pushes int64, mean int64) store.Point {
+		return store.Point{At: store.MicrosOf(noon.Add(-age)), Changes: changes, Failed: 1, Bytes: 10, Pushes: pushes, Latency: pushes * mean * 1e6, LatencyMost: 2e6 * mean}
 	}
-	c := newChart(noon, []Point{
-		point(40*day, 1000, 9, 9), point(-day, 1000, 9, 9), point(2*time.Hour, 5, 1, 1), point(time.Hour, 7, 3, 2), point(3*day, 1, 0, -1),
+	c := newChart(noon, []store.Point{
+		point(40*day, 1000, 9, 9), point(-day, 1000, 9, 9), point(2*time.Hour, 5, 1, 1), point(time.Hour, 7, 3, 2), point(3*day, 1, 0, 0),
 	})
-	if c.Sum.Changes != 13 || c.Sum.Failed != 3 || c.Sum.Bytes != 30 || c.Sum.Pushes != 4 || c.Sum.Latency != 1.75 || c.Sum.LatencyMost != 4 || c.ChangesMost != 12 {
+	if c.Sum.Changes != 13 || c.Sum.Failed != 3 || c.Sum.Bytes != 30 || c.Sum.Pushes != 4 || latency(c.Sum) != 1.75 || longest(c.Sum) != 4 || c.ChangesMost != 12 {
 		t.Errorf("%+v", c)
 	}
-	if len(c.Days) != 2 || c.Days[0].Day != "2026-11-21" || c.Days[0].Changes != 12 || c.Days[1].Latency != -1 {
+	if len(c.Days) != 2 || c.Days[0].Day != "2026-11-21" || c.Days[0].Changes != 12 || latency(c.Days[1].Point) != -1 {
 		t.Errorf("%+v", c.Days)
 	}
-	if empty := newChart(noon, nil); empty.Sum.Latency != -1 || empty.Changes != "" || len(empty.Days) != 0 {
+	if empty := newChart(noon, nil); latency(empty.Sum) != -1 || empty.Changes != "" || len(empty.Days) != 0 {
 		t.Errorf("%+v", empty)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
@@ -22,47 +23,74 @@ var (
 	errLeft   = errors.New("the daemon left off: the Source was paused, removed or changed; run the command again")
 )
 
-// between runs work between two jobs of the Source and waits for it.
+// between runs work between two jobs of the Source.
 func (r *runner) between(
 	ctx context.Context, work func(context.Context, *syncengine.Follower) (string, error),
-) (string, error) {
+) (words string, err error) {
 	s := r.current()
-	if s == nil {
+	if s == nil || !s.enter() {
 		return "", r.errIdle()
 	}
-	var words string // once done has told
-	done := make(chan error, 1)
-	if !s.ask(func(ctx context.Context) {
-		done <- r.d.parts.guarded(func() (err error) {
-			words, err = work(ctx, s.f)
+	defer s.jobs.Done()
+	within, cancel := s.within(ctx)
+	defer cancel()
+	if s.take(within) {
+		defer s.release()
+		err = r.d.parts.guarded(func() (err error) {
+			words, err = work(within, s.f)
 			return err
 		})
-	}) {
-		return "", r.errIdle()
+		if err == nil {
+			return words, nil
+		}
 	}
-	r.d.jobs.put(s.f.SourceID(), queue.KindRequest, time.Time{})
-	select {
-	case err := <-done:
-		return words, err
-	case <-ctx.Done():
+	switch {
+	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case <-s.ending:
+	case s.isEnding():
 		return "", &exit.Error{Code: exit.Held, Err: errLeft}
 	}
+	return "", err
 }
 
-func (r *runner) approve(ctx context.Context, reject bool) (string, error) {
-	return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
-		done, err := f.Approve(ctx, reject)
-		return term.Approved(&done), err
-	})
+// actions are what an operator can have done with a Source, but for a pull, by the name of its command.
+var actions = map[string]func(context.Context, *runner, control.Args) (string, error){
+	control.AskApprove: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
+			done, err := f.Approve(ctx, a.Reject)
+			return term.Approved(&done), err
+		})
+	},
+	control.AskRestore: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
+			done, err := f.Restore(ctx, a.URI)
+			return term.Restored(&done), err
+		})
+	},
+	control.AskRenew: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.subscriptions(ctx, a.Topic, r.d.keeper.Renew, "%s: asking hubs to renew %d subscriptions")
+	},
+	control.AskCancel: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.subscriptions(ctx, a.Topic, r.d.keeper.Cancel, "%s: unsubscribing %d subscriptions")
+	},
+	control.AskPause: func(ctx context.Context, r *runner, _ control.Args) (string, error) {
+		return "paused " + r.name, r.pause(ctx)
+	},
+	control.AskResume: func(ctx context.Context, r *runner, _ control.Args) (string, error) {
+		return "resumed " + r.name, r.setPaused(ctx, false) // lookAtPauses does the rest
+	},
+	control.AskForget: func(ctx context.Context, r *runner, a control.Args) (string, error) {
+		return r.forget(ctx, a.WithMirror)
+	},
 }
 
-func (r *runner) restore(ctx context.Context, uri string) (string, error) {
-	return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
-		done, err := f.Restore(ctx, uri)
-		return term.Restored(&done), err
-	})
+// carryOut does what a command or a button asks for, but for a pull, and says so.
+func (r *runner) carryOut(ctx context.Context, command string, a control.Args) (string, error) {
+	action := actions[command]
+	if action == nil {
+		return "", control.Unknown(command)
+	}
+	return action(ctx, r, a)
 }
 
 // pull has the Source pulled. Its Ended is called for each set, by this goroutine: the Follower waits for nobody.
@@ -111,14 +139,7 @@ func (r *runner) pull(ctx context.Context, p syncengine.PullRequest) error {
 	}
 }
 
-func (r *runner) renew(ctx context.Context, topic string) (string, error) {
-	return r.subscriptions(ctx, topic, r.d.keeper.Renew, "%s: asking hubs to renew %d subscriptions")
-}
-
-func (r *runner) cancel(ctx context.Context, topic string) (string, error) {
-	return r.subscriptions(ctx, topic, r.d.keeper.Cancel, "%s: unsubscribing %d subscriptions")
-}
-
+// subscriptions changes those of a topic, which may be called as pages show it; "" is all.
 func (r *runner) subscriptions(
 	ctx context.Context, topic string, change func(context.Context, int64, string) (int, error), text string,
 ) (string, error) {
@@ -126,38 +147,32 @@ func (r *runner) subscriptions(
 	if err != nil {
 		return "", err
 	}
-	n, err := change(ctx, id, topic)
+	subs, err := r.d.st.Subscriptions(ctx, id, false)
+	if err != nil {
+		return "", err
+	}
+	n, err := change(ctx, id, term.TopicNamed(subs, topic))
 	return fmt.Sprintf(text, r.name, n), err
 }
 
-// pause stops work on the Source and says so once nothing works on it any more.
-func (r *runner) pause(ctx context.Context) (string, error) {
+func (r *runner) setPaused(ctx context.Context, is bool) error {
 	id, err := r.known()
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := r.d.st.SetPaused(ctx, id, true); err != nil {
-		return "", err
-	}
-	return "paused " + r.name, r.stopAndWait(ctx, syncengine.ErrStopped)
+	return r.d.st.SetPaused(ctx, id, is)
 }
 
-// resume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
-func (r *runner) resume(ctx context.Context) (string, error) {
-	id, err := r.known()
-	if err != nil {
-		return "", err
+// pause stops work on the Source and waits until nothing works on it any more.
+func (r *runner) pause(ctx context.Context) error {
+	if err := r.setPaused(ctx, true); err != nil {
+		return err
 	}
-	return "resumed " + r.name, r.d.st.SetPaused(ctx, id, false)
-}
-
-// stopAndWait ends the Source's run and waits until it is over.
-func (r *runner) stopAndWait(ctx context.Context, why error) error {
 	s := r.current()
 	if s == nil {
 		return nil
 	}
-	r.stop(why)
+	r.stop(syncengine.ErrStopped)
 	select {
 	case <-s.ended:
 		return nil
@@ -173,25 +188,29 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 	if err != nil {
 		return "", err
 	}
-	r.setForgotten(true)
 	defer func() {
-		if err != nil { // it goes on
-			r.setForgotten(false)
-			r.stop(nil) // a run that began meanwhile has no plan
-			r.wake()
+		r.d.sources.changing.Lock()
+		defer r.d.sources.changing.Unlock()
+		switch {
+		case err == nil:
+			r.d.sources.remove(r)
+		case ctx.Err() == nil && r.d.sources.named(r.name) == r: // it goes on
+			r.d.startSource(ctx, r.src, 0)
 		}
 	}()
-	if err := r.stopAndWait(ctx, nil); err != nil {
-		return "", err
+	r.part.stop()
+	select {
+	case <-r.part.done:
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 	left, err := r.unsubscribe(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	src := r.source()
-	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), src))
+	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), r.src))
 	defer func() { err = errors.Join(err, o.Close()) }()
-	o.Target.Name = src.Name
+	o.Target.Name = r.name
 	if withMirror {
 		if err := o.Identify(ctx); err != nil {
 			return "", err
@@ -203,11 +222,11 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 	if err := r.d.engine.Forget(ctx, o.Target, withMirror); err != nil {
 		return "", err
 	}
-	lines := []string{"forgot " + src.Name}
+	lines := []string{"forgot " + r.name}
 	for i := range left {
 		lines = append(lines, term.LeaseLeft(&left[i]))
 	}
-	lines = append(lines, src.Name+
+	lines = append(lines, r.name+
 		" is still configured: it begins anew when the daemon is started again or reads its configuration again")
 	return strings.Join(lines, "\n"), nil
 }
@@ -223,20 +242,13 @@ func (r *runner) unsubscribe(ctx context.Context, id int64) (left []store.Subscr
 	if err := r.d.keeper.DropSource(ctx, id); err != nil {
 		return nil, fmt.Errorf("unsubscribe: %w", err)
 	}
-	patience := time.NewTimer(unsubscribeWithin)
-	defer patience.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		if left, err = r.d.st.Subscriptions(ctx, id, false); err != nil || len(left) == 0 {
-			return left, err
+	patience, stop := context.WithTimeout(ctx, unsubscribeWithin)
+	defer stop()
+	err = every(patience, lookEvery, func() error {
+		if left, err = r.d.st.Subscriptions(ctx, id, false); err == nil && len(left) == 0 {
+			stop()
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-patience.C:
-			return left, nil
-		case <-tick.C:
-		}
-	}
+		return err
+	})
+	return left, errors.Join(err, ctx.Err())
 }

@@ -70,12 +70,12 @@ func BenchmarkOverview(b *testing.B) {
 		points = points[n:]
 	}
 	f.sources.cfg = &config.Config{Sources: f.sources.cfg.Sources, Defaults: f.sources.cfg.Defaults, Mirror: f.sources.cfg.Mirror, DataDir: f.sources.cfg.DataDir}
-	f.board.loadDays(ctx)
+	f.loadDay(ctx)
 	b.Run("answer", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			o, err := f.desk.Overview(ctx)
-			if err != nil || len(o.Rows) != sources+2 || o.Rows[sources].Changes[23] == 0 {
+			if err != nil || len(o.Rows) != sources+2 || o.Rows[sources].Hours[23].Changes == 0 {
 				b.Fatal(len(o.Rows), err)
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"resyncd/cmd/resyncd/internal/console"
-	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
 	"resyncd/sync/report"
@@ -30,14 +28,12 @@ type board struct {
 
 	reading sync.Mutex // held while the store is read for it
 
-	mu        sync.Mutex
-	dirty     map[string]bool
-	all       bool // everything is to be read
-	entries   map[string]*entry
-	past      map[int64][]store.Point // the last day by the hour, by Source
-	listeners map[chan struct{}]bool
-	state     error // the state database's last failure
-	stateAt   time.Time
+	mu      sync.Mutex
+	dirty   map[string]bool // what is to be read, nil for everything
+	entries map[string]*entry
+	news    chan struct{} // closed and replaced when something may be another than before
+	state   error         // the state database's last failure
+	stateAt time.Time
 }
 
 // entry is one Source as it was last read; it is replaced, never changed.
@@ -45,27 +41,26 @@ type entry struct {
 	known  store.Source
 	status report.SourceStatus
 	feeds  map[int64]bool
-	owed   *console.Item // one that was tried in vain
+	owed   *store.Resource // one that was tried in vain
 }
 
 func newBoard(d *Daemon) *board {
-	return &board{
-		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
-		listeners: map[chan struct{}]bool{},
-	}
+	return &board{d: d, kick: make(chan struct{}, 1), entries: map[string]*entry{}, news: make(chan struct{})}
 }
 
 // changed names a Source of which something may have changed. It never blocks.
 func (b *board) changed(name string) {
 	b.mu.Lock()
-	b.dirty[name] = true
+	if b.dirty != nil {
+		b.dirty[name] = true
+	}
 	b.mu.Unlock()
 	b.wake()
 }
 
 func (b *board) changedAll() {
 	b.mu.Lock()
-	b.all = true
+	b.dirty = nil
 	b.mu.Unlock()
 	b.wake()
 }
@@ -96,19 +91,11 @@ func (b *board) stateTrouble(now time.Time) error {
 
 // keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
 func (b *board) keep(ctx context.Context) error {
-	b.loadDays(ctx)
 	every := time.NewTicker(boardAll)
 	defer every.Stop()
 	failing := false
 	for {
-		err := b.refresh(ctx)
-		if err != nil && ctx.Err() == nil {
-			b.d.stateFailed(err)
-			if !failing {
-				b.d.o.Log.Warn("the overview cannot be kept up to date", logging.Err(err))
-			}
-		}
-		failing = err != nil
+		b.d.stateTroublesOnce(ctx, b.refresh(ctx), &failing, "the overview cannot be kept up to date")
 		b.tell()
 		select {
 		case <-ctx.Done():
@@ -130,25 +117,26 @@ func (b *board) refresh(ctx context.Context) error {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	b.mu.Lock()
-	all, dirty := b.all, b.dirty
-	b.all, b.dirty = false, map[string]bool{}
+	dirty := b.dirty
+	b.dirty = map[string]bool{}
 	b.mu.Unlock()
-	if !all && len(dirty) == 0 {
+	if dirty != nil && len(dirty) == 0 {
 		return nil
 	}
-	err := b.read(ctx, all, dirty)
+	err := b.read(ctx, dirty)
 	if err != nil {
 		b.mu.Lock()
-		b.all = b.all || all
-		for name := range dirty {
-			b.dirty[name] = true
+		defer b.mu.Unlock()
+		if dirty == nil || b.dirty == nil {
+			b.dirty = nil
+		} else {
+			maps.Copy(b.dirty, dirty)
 		}
-		b.mu.Unlock()
 	}
 	return err
 }
 
-func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error {
+func (b *board) read(ctx context.Context, dirty map[string]bool) error {
 	known, err := b.d.st.Sources(ctx)
 	if err != nil {
 		return err
@@ -158,7 +146,7 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 		name := known[i].Name
 		there[name] = true
 		old := b.entry(name)
-		if !all && !dirty[name] && old != nil {
+		if dirty != nil && !dirty[name] && old != nil {
 			continue
 		}
 		e, err := b.readOne(ctx, &known[i], old)
@@ -176,6 +164,22 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.entries, func(name string, _ *entry) bool { return !there[name] })
 	return nil
+}
+
+// all are the entries by name, which are read if that was not done yet.
+func (b *board) all(ctx context.Context) (map[string]*entry, error) {
+	b.mu.Lock()
+	entries, unread := maps.Clone(b.entries), b.dirty == nil
+	b.mu.Unlock()
+	if len(entries) > 0 || !unread {
+		return entries, nil
+	}
+	if err := b.refresh(ctx); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.entries), nil
 }
 
 func (b *board) entry(name string) *entry {
@@ -214,12 +218,11 @@ const owedSample = 50
 
 // triedInVain is an owed resource that says why resources are owed: the one that was tried most often, nil if none was
 // tried yet.
-func (b *board) triedInVain(ctx context.Context, source int64) (worst *console.Item, err error) {
+func (b *board) triedInVain(ctx context.Context, source int64) (worst *store.Resource, err error) {
 	rs, err := b.d.st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterOwed, Limit: owedSample})
 	for _, r := range rs {
-		if r.Work.Attempts > 0 && (worst == nil || r.Work.Attempts > worst.Attempts) {
-			it := itemOf(r)
-			worst = &it
+		if r.Work.Attempts > 0 && (worst == nil || r.Work.Attempts > worst.Work.Attempts) {
+			worst = r
 		}
 	}
 	return worst, err
@@ -229,24 +232,13 @@ func (b *board) triedInVain(ctx context.Context, source int64) (worst *console.I
 func (b *board) tell() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for c := range b.listeners {
-		select {
-		case c <- struct{}{}:
-		default: // it has yet to look at the last one
-		}
-	}
+	close(b.news)
+	b.news = make(chan struct{})
 }
 
-// listen is console.Data's Changes.
-func (b *board) listen(ctx context.Context) <-chan struct{} {
-	c := make(chan struct{}, 1)
+// changedNext is console.Data's Changed.
+func (b *board) changedNext() <-chan struct{} {
 	b.mu.Lock()
-	b.listeners[c] = true
-	b.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.listeners, c)
-	})
-	return c
+	defer b.mu.Unlock()
+	return b.news
 }

@@ -89,18 +89,14 @@ func (r *runner) offered(id int64) func(context.Context, int64, []destination.Ch
 
 // warnUnreachable tells once for each Source that a hub on another machine cannot deliver to a loopback address.
 func (r *runner) warnUnreachable(hubs []string) {
-	if !config.Loopback(r.d.listeners.base) || r.source().Push == config.PushOff {
+	if !config.Loopback(r.d.listeners.base) || r.src.Push == config.PushOff {
 		return
 	}
 	for _, hub := range hubs {
 		if config.Loopback(hub) {
 			continue
 		}
-		r.mu.Lock()
-		warned := r.warned
-		r.warned = true
-		r.mu.Unlock()
-		if !warned {
+		if !r.warned.Swap(true) {
 			r.d.o.Log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only",
 				logging.KeySource, r.name, logging.KeyHub, logging.URL(hub))
 		}
@@ -109,12 +105,12 @@ func (r *runner) warnUnreachable(hubs []string) {
 }
 
 // followOptions tie a Follower to queue, keeper and whoever watches.
-func (r *runner) followOptions(id int64, src *config.Source) syncengine.FollowOptions {
+func (r *runner) followOptions(id int64) syncengine.FollowOptions {
 	return syncengine.FollowOptions{
-		ReorderGrace: src.ReorderGrace, Poll: pauseOf(src.Schedule, r.d.o.Now()), Patience: patience,
+		ReorderGrace: r.src.ReorderGrace, Poll: pauseOf(r.src.Schedule, r.d.o.Now()), Patience: patience,
 		Later:      func(w syncengine.Work, due time.Time) { r.d.jobs.put(id, queue.Kind(w), due) },
 		Offered:    r.offered(id),
-		Subscribed: r.d.hubs.leases.since,
+		Subscribed: r.d.hubs.since(id),
 		Observe:    r.observer(id),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	"resyncd/sync/report"
@@ -18,8 +19,8 @@ type dashboard struct{ d *Daemon }
 
 var _ console.Data = (*dashboard)(nil)
 
-// Changes implements console.Data.
-func (k *dashboard) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+// Changed implements console.Data.
+func (k *dashboard) Changed() <-chan struct{} { return k.d.board.changedNext() }
 
 // Do implements console.Data.
 func (k *dashboard) Do(ctx context.Context, a console.Action) (string, error) {
@@ -33,51 +34,27 @@ func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 	if !d.listeners.isOpen() {
 		return out, errStarting
 	}
-	if err := d.board.ready(ctx); err != nil {
+	entries, err := d.board.all(ctx)
+	if err != nil {
 		return out, err
 	}
 	if d.sources.untaken.Load() {
-		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
-			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one " +
+		out.Notices = append(out.Notices, console.Finding{Level: console.Warn,
+			Why: "The configuration was not taken over when it was last read again, because it is invalid: the one " +
 				"before holds. `resyncd config check` names what is wrong."})
 	}
 	cfg := d.sources.config()
-	configured := make(map[string]bool, len(cfg.Sources))
 	trouble := d.board.stateTrouble(out.Now)
 	for i := range cfg.Sources {
 		src := &cfg.Sources[i]
-		configured[src.Name] = true
-		e := d.board.entry(src.Name)
+		e := entries[src.Name]
+		delete(entries, src.Name)
 		out.Rows = append(out.Rows, d.row(d.standing(cfg, src, e, out.Now, trouble), e))
 	}
-	for _, e := range d.board.others(configured) {
-		s := &health.Standing{Status: term.Copied(e.status), Now: out.Now}
-		out.Rows = append(out.Rows, d.row(s, e))
+	for _, e := range entries { // which nobody configured
+		out.Rows = append(out.Rows, d.row(&health.Standing{Status: term.Copied(e.status), Now: out.Now}, e))
 	}
 	return out, nil
-}
-
-// ready reads all Sources if that was not done yet.
-func (b *board) ready(ctx context.Context) error {
-	b.mu.Lock()
-	empty := len(b.entries) == 0 && b.all
-	b.mu.Unlock()
-	if !empty {
-		return nil
-	}
-	return b.refresh(ctx)
-}
-
-// others are the Sources that the store knows and nobody configured.
-func (b *board) others(configured map[string]bool) (out []*entry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, e := range b.entries {
-		if !configured[name] {
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // standing is how a configured Source stands now; e is what was read of it, nil for nothing.
@@ -91,18 +68,18 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 	if e != nil {
 		s.Status, s.Feeds, s.Owed = term.Copied(e.status), e.feeds, e.owed
 	}
-	d.expect(&s.Status, cfg, *src)
+	p := mirror.Configured(cfg, *src)
+	s.Status.Expect(p.Expectation(now))
 	r := d.sources.named(src.Name)
 	if r == nil {
 		return s
 	}
+	s.Status.Trouble(r.trouble())
 	s.Following = r.current() != nil
-	r.mu.Lock()
-	s.Deaf = r.warned
-	id := r.id
-	r.mu.Unlock()
-	if at := d.jobs.Next(id); id != 0 {
-		s.Next = at
+	s.Deaf = r.warned.Load()
+	id, err := r.known()
+	if err == nil {
+		s.Next = d.jobs.Next(id)
 	}
 	r.seen.note(func() {
 		s.Halted, s.Unread = r.seen.halted, r.seen.unread
@@ -110,16 +87,17 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 			s.Rejected = r.seen.rejected
 		}
 	})
-	s.Suspect = d.hubs.misses.suspects(id)
+	s.Suspect = d.hubs.suspects(id)
 	return s
 }
 
 // row is one Source on the page of all of them.
 func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	f := health.Assess(s)
+	f.Why = logging.Redact(f.Why)
 	r := console.Row{
-		Name: s.Status.Name, URL: term.URL(s.Status.URL), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		Totals: gaugesOf(&s.Status).Totals, Channel: "none", Fresh: freshOf(&s.Status),
+		Name: s.Status.Name, URL: term.URL(s.Status.URL), Finding: f, Channel: "none",
+		Totals: totalsOf(&s.Status), Fresh: freshOf(&s.Status),
 	}
 	switch {
 	case r.Paused:
@@ -144,7 +122,7 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	if e != nil {
 		id = e.known.ID
 	}
-	r.Changes, r.Latency = series(s.Now, d.board.pastOf(id), d.sampler.waiting(id))
+	r.Hours = d.sampler.day(s.Now, id)
 	return r
 }
 
@@ -173,11 +151,10 @@ func freshOf(s *report.SourceStatus) (fresh time.Time) {
 func (d *Daemon) consoleOptions() console.Options {
 	d.metrics.Gauges = d.gauges
 	d.metrics.Build(d.o.Build.Version, d.o.Build.Commit)
-	ready := &readiness{d: d}
 	c := d.sources.config().Console
 	return console.Options{
 		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
-		Ready:  ready.check, Metrics: d.metrics, Data: d.Data(),
+		Ready:  d.readiness(), Metrics: d.metrics, Data: d.Data(),
 		Version: d.o.Build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.o.Log,
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +107,7 @@ func TestOverview(t *testing.T) {
 	f := furnish(t)
 	rows := f.overview(t)
 	lib := rows["lib"]
-	if lib.Level != console.Good || lib.State != "in step" || lib.Fresh.IsZero() || lib.Position.IsZero() || len(lib.Changes) != 24 || lib.Channel != "none" {
+	if lib.Level != console.Good || lib.State != "in step" || lib.Fresh.IsZero() || lib.Position.IsZero() || len(lib.Hours) != 24 || lib.Channel != "none" {
 		t.Errorf("%+v", lib)
 	}
 	if strings.Contains(fmt.Sprint(rows), "hunter2") {
@@ -123,19 +125,23 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f.sampler.add(store.Point{SourceID: f.src.ID, Changes: 3, Pushes: 1, Latency: 2e6, LatencyMost: 2e6})
-	if got := f.overview(t)["lib"]; got.Changes[23] != 3 || got.Latency[23] != 2 || got.Latency[0] >= 0 {
-		t.Errorf("%v %v", got.Changes, got.Latency)
+	if got := f.overview(t)["lib"]; got.Hours[23].Changes != 3 || got.Hours[23].Latency != 2e6 || got.Hours[0].Pushes != 0 {
+		t.Errorf("%+v", got.Hours)
 	}
 	if err := f.sampler.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.overview(t)["lib"]; got.Changes[23] != 3 {
-		t.Errorf("written: %v", got.Changes)
+	f.loadDay(t.Context())
+	if got := f.overview(t)["lib"]; got.Hours[23].Changes != 3 {
+		t.Errorf("written: %v", got.Hours)
 	}
-	again := newBoard(f.Daemon) // as after a restart
-	again.loadDays(t.Context())
-	if changes, _ := series(time.Now(), again.pastOf(f.src.ID), store.Point{}); changes[23] != 3 {
-		t.Errorf("read anew: %v", changes)
+	again := newSampler(time.Now) // as after a restart
+	again.st = f.st
+	if err := again.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hours := again.day(time.Now(), f.src.ID); hours[23].Changes != 3 {
+		t.Errorf("read anew: %v", hours)
 	}
 }
 
@@ -153,16 +159,16 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestChanges: who listens is told of what was read, at once and once, until it has had enough.
+// TestChanges: who listens is told of what was read, at once and once.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
-	ctx, stop := context.WithCancel(t.Context())
-	told := f.desk.Changes(ctx)
+	told := f.desk.Changed()
 	keeping, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.board.keep(keeping) }()
 	<-told
+	told = f.desk.Changed()
 	f.board.changed("lib")
 	f.board.changed(f.sources.nameOf(f.src.ID))
 	<-told
@@ -170,16 +176,22 @@ func TestChanges(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	stop()
-	for f.listeners() > 0 {
-		<-time.After(time.Millisecond)
+	select {
+	case <-f.desk.Changed():
+		t.Error("told twice")
+	default:
 	}
 }
 
-func (f *furnished) listeners() int {
-	f.board.mu.Lock()
-	defer f.board.mu.Unlock()
-	return len(f.board.listeners)
+// page is a page of the console as a browser gets it.
+func (f *furnished) page(t *testing.T, path string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	console.New(console.Options{Data: f.desk}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("%s: %d", path, w.Code)
+	}
+	return w.Body.String()
 }
 
 // TestSourcePage: the page of a Source holds its sets, gaps, runs, and what is owed and held, with reasons.
@@ -205,21 +217,27 @@ func TestSourcePage(t *testing.T) {
 	if err != nil || len(v.Sets) != 1 || len(v.Owed) != 1 || len(v.Runs) != 1 || v.Row.Owed != 1 {
 		t.Fatalf("%v %+v", err, v)
 	}
-	if v.State != "owed" || !strings.Contains(v.Why, "403 Forbidden") || v.Runs[0].Took != 2*time.Second {
+	if v.State != "owed" || !strings.Contains(v.Why, "403 Forbidden") || v.Runs[0].Ended-v.Runs[0].Started != 2e6 {
 		t.Errorf("%+v", v)
 	}
 	set := v.Sets[0]
-	if set.Found != "by robots.txt" || len(set.Gaps) != 1 || set.Gaps[0].Words != "closed by a Change List after 5s" || set.From.IsZero() || set.Position.IsZero() || set.State != "owed" {
+	if set.Found != "robots" || len(set.Gaps) != 1 || set.From.IsZero() || set.Position.IsZero() || set.State != "owed" {
 		t.Errorf("%+v", set)
 	}
-	if v.Owed[0].Attempts != 2 || v.Owed[0].NextTry.IsZero() || v.Owed[0].Since.IsZero() {
-		t.Errorf("%+v", v.Owed[0])
+	if w := v.Owed[0].Work; w.Attempts != 2 || w.Due != owed.Work.Due || w.Since != owed.Work.Since {
+		t.Errorf("%+v", w)
 	}
-	if diff := cmp.Diff([]console.Item{{URI: refused.URI, Reason: "outside of the scope"}}, v.Refusals); diff != "" || v.Row.Refused != 1 {
-		t.Errorf("%d refused: %s", v.Row.Refused, diff)
+	if len(v.Refusals) != 1 || v.Refusals[0].URI != refused.URI || v.Row.Refused != 1 {
+		t.Errorf("%d refused: %+v", v.Row.Refused, v.Refusals)
 	}
-	if strings.Contains(fmt.Sprint(v), "hunter2") {
-		t.Errorf("a token shows: %+v", v)
+	page := f.page(t, "/source/lib")
+	for _, want := range []string{"by robots.txt", "closed by a Change List after 5s", "outside of the scope", "403 Forbidden"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(page, "hunter2") {
+		t.Errorf("a token shows: %s", page)
 	}
 	if v, err := f.desk.Source(t.Context(), "old"); err != nil || v.State != "not configured" {
 		t.Errorf("%v %+v", err, v)
@@ -228,7 +246,7 @@ func TestSourcePage(t *testing.T) {
 		t.Errorf("nobody: %v", err)
 	}
 	line, err := f.desk.Timeline(t.Context(), "lib", f.set.ID, time.Now().Add(-2*time.Hour), time.Now())
-	if err != nil || len(line.Spans) != 1 || line.Spans[0].Kind != "baseline" || !line.Spans[0].From.IsZero() {
+	if err != nil || len(line.Spans) != 1 || line.Spans[0].Kind != "baseline" || line.Spans[0].From.Known() {
 		t.Errorf("%v %+v", err, line)
 	}
 	if line, err := f.desk.Timeline(t.Context(), "lib", f.set.ID, time.Now().Add(-10*time.Second), time.Now()); err != nil || len(line.Spans) != 0 {
@@ -279,11 +297,11 @@ func TestResourcePage(t *testing.T) {
 	})
 	const uri = "https://lib.example/a.txt?v=1"
 	found, err := f.desk.Find(ctx, "lib", "a.txt")
-	if err != nil || !found.Complete || len(found.Items) != 1 || found.Items[0].URI != uri || found.Items[0].State != "present" || found.Items[0].Title != "A" {
+	if err != nil || !found.Complete || len(found.Items) != 1 || found.Items[0].URI != uri || found.Items[0].State != "present" || !strings.Contains(f.page(t, "/source/lib/find?q=a.txt"), "<bdi>A</bdi>") {
 		t.Errorf("%v %+v", err, found)
 	}
 	r, err := f.desk.Resource(ctx, "lib", uri)
-	if err != nil || !r.Mirrored || r.InTrash || r.Length != 5 || r.Type != "text/plain" || len(r.History) < 3 || r.History[0].What != "deleted" {
+	if err != nil || r.SHA256 == nil || r.InTrash || *r.Length != 5 || *r.Type != "text/plain" || len(r.History) < 3 || r.History[0].What != "deleted" {
 		t.Errorf("%v %+v", err, r)
 	}
 	body, info, err := f.desk.Open(ctx, "lib", uri)
@@ -353,6 +371,22 @@ func TestDo(t *testing.T) {
 		t.Error(err)
 	}
 	f.operator.server.Under.Wait()
+}
+
+// TestActionOutlivesBrowser: closing the tab does not undo what was asked for.
+func TestActionOutlivesBrowser(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	f.sources.byName["lib"].run = nil
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := f.desk.Do(ctx, console.Action{Kind: console.Pause, Source: "lib"}); err != nil {
+		t.Error(err)
+	}
+	f.operator.server.Under.Wait()
+	if known, err := f.st.Source(t.Context(), "lib"); err != nil || !known.Paused {
+		t.Errorf("%v %+v", err, known)
+	}
 }
 
 // TestPulledText says of a pull what it did.

@@ -159,11 +159,11 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.st = st
-	d.sampler.st, d.sampler.told = st, d.board.loadDays
+	d.sampler.st = st
 	d.client = mirror.Client(cfg, d.o.Build.Version, d.o.Log)
 	d.engine = &syncengine.Engine{Store: st, Log: d.o.Log, Holder: mirror.Holder("resyncd serve", d.o.Now()),
 		Now: d.o.Now}
-	if err := errors.Join(d.hubs.load(ctx), d.sources.load(ctx, st)); err != nil {
+	if err := errors.Join(d.hubs.load(ctx), d.loadSources(ctx)); err != nil {
 		return err
 	}
 	d.keeper = subscribe.New(subscribe.Options{

@@ -36,18 +36,22 @@ func TestBaseAt(t *testing.T) {
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	l := newLeases(func() time.Time { return now })
+	h := newHubs(nil)
+	note := func(sub *store.Subscription) turn {
+		turn, _, _ := h.note(sub, store.MicrosOf(now))
+		return turn
+	}
 	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubPending}
 	step := func(state store.SubscriptionState, at int64, want store.Micros, turn turn) {
 		t.Helper()
 		now, sub.State = time.Unix(at, 0), state
-		if got := l.note(&sub); got != turn {
+		if got := note(&sub); got != turn {
 			t.Errorf("%s at %d: turn %d, want %d", state, at, got, turn)
 		}
-		if got, want := l.lacking(3), turn == lost; got != want {
+		if got, want := h.of(3, 7).bare, turn == lost; got != want {
 			t.Errorf("%s at %d: lacking %v", state, at, got)
 		}
-		if got := l.since(7); got != want {
+		if got := h.since(3)(7); got != want {
 			t.Errorf("%s at %d: since %v, want %v", state, at, got, want)
 		}
 	}
@@ -63,11 +67,11 @@ func TestLeases(t *testing.T) {
 	step(store.SubActive, 1053, at(1053), won)
 	second := store.Subscription{ID: 2, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
 	now = time.Unix(1060, 0)
-	l.note(&second)
+	note(&second)
 	step(store.SubDenied, 1065, at(1060), noTurn)
 	step(store.SubGone, 1070, at(1060), noTurn) // make before break: the other one held it meanwhile
-	l.note(&store.Subscription{ID: 3, SetID: 8, Kind: store.ChannelFramework, State: store.SubActive})
-	if got := l.since(8); got.Known() {
+	note(&store.Subscription{ID: 3, SourceID: 3, SetID: 8, Kind: store.ChannelFramework, State: store.SubActive})
+	if got := h.since(3)(8); got.Known() {
 		t.Errorf("a framework channel tells of changes: %v", got)
 	}
 }
@@ -105,16 +109,23 @@ func TestHurry(t *testing.T) {
 // TestJudge: two pulls in a row make a hub suspect, a delivery in between clears it.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	j := newMisses()
-	m := miss{source: 1, set: 7, n: 3}
-	if j.count(m) != 1 || j.delivered(1) || j.count(m) != 1 || j.count(m) != suspectAfter {
+	d := New(Options{Config: config.Default(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	h, m := d.hubs, miss{source: 1, set: 7, n: 3}
+	if h.count(m) {
+		t.Error("one pull makes a hub suspect")
+	}
+	h.delivered(1)
+	if h.count(m) || !h.count(m) || !h.suspects(1)[7] {
 		t.Error("misses are not counted in a row")
 	}
-	if j.delivered(2) || !j.delivered(1) || j.delivered(1) {
-		t.Error("a delivery clears its own Source once")
+	if h.delivered(2); !h.suspects(1)[7] {
+		t.Error("a delivery clears another Source")
 	}
-	for range 2 * cap(j.waiting) { // nobody listens: never blocks
-		j.add(1, 7, 1)
+	if h.delivered(1); len(h.suspects(1)) != 0 || h.count(m) {
+		t.Error("a delivery does not clear its own Source")
+	}
+	for range 2 * cap(h.missing) { // nobody listens: never blocks
+		h.add(1, 7, 1)
 	}
 }
 
@@ -158,7 +169,7 @@ func TestWeakestBeforeItsTurn(t *testing.T) {
 	cfg.Sources = []config.Source{src}
 	d := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	d.st = st
-	if err := d.sources.load(t.Context(), st); err != nil {
+	if err := d.loadSources(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	weakest := d.callbackOptions(cfg).Weakest

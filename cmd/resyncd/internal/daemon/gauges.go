@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
@@ -21,38 +20,17 @@ func (d *Daemon) status(ctx context.Context) (mirror.StatusView, error) {
 	if !d.listeners.isOpen() {
 		return view, errStarting
 	}
-	cfg := d.sources.config()
-	for _, src := range cfg.Sources {
-		s, err := d.statusOf(ctx, cfg, src)
+	for _, src := range d.sources.config().Sources {
+		s, _, err := d.at(ctx, src.Name)
+		if errors.Is(err, console.ErrUnknown) { // it went just now
+			continue
+		}
 		if err != nil {
 			return view, err
 		}
-		view.Sources = append(view.Sources, term.Status(s))
+		view.Sources = append(view.Sources, term.Status(s.Status))
 	}
 	return view, nil
-}
-
-func (d *Daemon) statusOf(ctx context.Context, cfg *config.Config, src config.Source) (report.SourceStatus, error) {
-	s := report.SourceStatus{Name: src.Name, URL: src.URL, Sets: []report.SetStatus{}}
-	known, err := d.st.Source(ctx, src.Name)
-	if err == nil {
-		if s, err = report.StatusOf(ctx, d.st, &known); err != nil {
-			return s, err
-		}
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return s, err
-	}
-	d.expect(&s, cfg, src)
-	return s, nil
-}
-
-// expect holds a status to the configuration, and to what only the daemon knows.
-func (d *Daemon) expect(s *report.SourceStatus, cfg *config.Config, src config.Source) {
-	p := mirror.Configured(cfg, src)
-	s.Expect(p.Expectation(d.o.Now()))
-	if r := d.sources.named(src.Name); r != nil {
-		s.Trouble(r.trouble())
-	}
 }
 
 // gauges is how the Sources stand, for a scrape. What cannot be read is left out.
@@ -65,46 +43,27 @@ func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
 	if err != nil {
 		waiting = nil
 	}
-	out := make([]console.SourceGauges, 0, len(view.Sources))
+	out := make([]console.SourceGauges, len(view.Sources))
 	for i := range view.Sources {
-		g := gaugesOf(&view.Sources[i])
-		if r := d.sources.named(g.Source); r != nil {
+		g := &out[i]
+		g.SourceStatus = view.Sources[i]
+		g.Totals = totalsOf(&g.SourceStatus)
+		if r := d.sources.named(g.Name); r != nil {
 			if id, err := r.known(); err == nil {
-				g.InboxDeliveries, g.InboxBytes = waiting[id].Deliveries, waiting[id].Bytes
+				g.Inbox = waiting[id]
 			}
 			r.seen.note(func() { g.Halted = r.seen.halted != nil })
 		}
-		out = append(out, g)
 	}
 	return out
 }
 
-func gaugesOf(s *report.SourceStatus) console.SourceGauges {
-	g := console.SourceGauges{
-		Source: s.Name, InStep: len(s.Sets) > 0, Failing: s.Problem != nil, Channels: map[string]int64{},
-		Totals: totalsOf(s.Sets),
-	}
-	g.Paused = s.Paused
+// totalsOf sums the sets of a Source up. Where one has no position, or was never pulled, all have none.
+func totalsOf(s *report.SourceStatus) (t console.Totals) {
+	t.Paused = s.Paused
+	behind, unpulled := false, false
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		g.InStep = g.InStep && set.InStep
-		g.Failing = g.Failing || set.Problem != nil
-		for j := range set.Channels {
-			c := &set.Channels[j]
-			g.Channels[c.State]++
-			if c.Live() {
-				g.LeaseExpires = earlier(g.LeaseExpires, c.ExpiresAt.Time)
-			}
-		}
-	}
-	return g
-}
-
-// totalsOf sums sets up. Where one has no position, or was never pulled, all have none.
-func totalsOf(sets []report.SetStatus) (t console.Totals) {
-	behind, unpulled := false, false
-	for i := range sets {
-		set := &sets[i]
 		t.Resources += set.Resources
 		t.Bytes += set.Bytes
 		t.Owed += set.Owed

@@ -27,80 +27,206 @@ const (
 
 var errNobodyFollows = errors.New("nobody follows the Source just now")
 
+// hubs knows what hubs do for Sources, and has a Source pulled more often where they do not tell of its changes.
+type hubs struct {
+	d       *Daemon
+	missing chan miss // push misses that are yet to be counted
+
+	mu  sync.Mutex
+	set map[int64]map[int64]*setHubs // by Source and set
+}
+
 // miss is what one pull found that no push had told of.
 type miss struct {
 	source, set, n int64
 }
 
-// misses counts push misses in a row, by which a hub becomes suspect.
-type misses struct {
-	waiting chan miss
-
-	mu    sync.Mutex
-	inRow map[int64]map[int64]int // by Source and set, since the last delivery for the Source
+// setHubs is what hubs do for one set.
+type setHubs struct {
+	subs map[int64]lastSeen
+	// bare: it lost its last lease, so that pulls have to stand in for pushes.
+	bare bool
+	// missed counts the pulls in a row that found changes of which no hub had told, since the last delivery.
+	missed int
 }
 
-func newMisses() *misses {
-	return &misses{waiting: make(chan miss, 256), inRow: map[int64]map[int64]int{}}
+// lastSeen is how a subscription was when it was last told of.
+type lastSeen struct {
+	state    store.SubscriptionState
+	verified store.Micros
+	wanted   bool         // for changes
+	since    store.Micros // when its lease began, which has held without a break; NoTime while it has none
+}
+
+// turn is what a change of a subscription means for its set.
+type turn uint8
+
+const (
+	noTurn turn = iota
+	won         // a hub tells of its changes, and none did before
+	lost        // no hub does any more, although one should
+	left        // none is to
+)
+
+// shortLease is from when a lease is worth a remark, in seconds (F23).
+const shortLease = 60
+
+func newHubs(d *Daemon) *hubs {
+	return &hubs{d: d, missing: make(chan miss, 256), set: map[int64]map[int64]*setHubs{}}
+}
+
+// load takes up what was agreed with hubs before the daemon started: held at least since it was last verified.
+func (h *hubs) load(ctx context.Context) error {
+	subs, err := h.d.st.Subscriptions(ctx, 0, false)
+	for i := range subs {
+		h.note(&subs[i], subs[i].Verified)
+	}
+	return err
+}
+
+// of is what is known of a set. h.mu is held.
+func (h *hubs) of(source, set int64) *setHubs {
+	if h.set[source] == nil {
+		h.set[source] = map[int64]*setHubs{}
+	}
+	if h.set[source][set] == nil {
+		h.set[source][set] = &setHubs{subs: map[int64]lastSeen{}}
+	}
+	return h.set[source][set]
+}
+
+// note takes a subscription down as it is at now. came: it is in another state than before; leased: a lease began.
+func (h *hubs) note(sub *store.Subscription, now store.Micros) (turn turn, came, leased bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	set := h.of(sub.SourceID, sub.SetID)
+	before, known := set.subs[sub.ID]
+	if !known {
+		before.verified, before.since = store.NoTime, store.NoTime
+	}
+	_, held := set.lease()
+	after := lastSeen{state: sub.State, verified: sub.Verified, since: store.NoTime}
+	switch {
+	case sub.Kind == store.ChannelFramework:
+	case sub.State == store.SubOff, sub.State == store.SubUnsubscribing, sub.State == store.SubGone:
+	default:
+		after.wanted = true
+		if sub.Live() {
+			if after.since = before.since; !after.since.Known() {
+				after.since = now
+			}
+		}
+	}
+	came = before.state != after.state
+	if set.subs[sub.ID] = after; after.state == store.SubGone { // nothing follows on that
+		delete(set.subs, sub.ID)
+	} else {
+		leased = after.verified.Known() && after.verified != before.verified
+	}
+	if sub.Kind != store.ChannelFramework {
+		turn = set.turned(held.Known())
+	}
+	return turn, came, leased
+}
+
+// lease says whether a hub is to tell of the set's changes, and since when one has had a lease for that.
+func (s *setHubs) lease() (wanted bool, since store.Micros) {
+	since = store.NoTime
+	for _, sub := range s.subs {
+		wanted = wanted || sub.wanted
+		since = store.Earliest(since, sub.since)
+	}
+	return wanted, since
+}
+
+func (s *setHubs) turned(held bool) turn {
+	wanted, since := s.lease()
+	switch {
+	case !wanted:
+		s.bare = false
+		return left
+	case held == since.Known():
+		return noTurn
+	case since.Known():
+		s.bare = false
+		return won
+	}
+	s.bare = true
+	return lost
+}
+
+// since is FollowOptions.Subscribed of a Source.
+func (h *hubs) since(source int64) func(set int64) store.Micros {
+	return func(set int64) store.Micros {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		known := h.set[source][set]
+		if known == nil {
+			return store.NoTime
+		}
+		_, since := known.lease()
+		return since
+	}
 }
 
 // add takes note of misses; with too many waiting, those are not counted.
-func (m *misses) add(source, set, n int64) {
+func (h *hubs) add(source, set, n int64) {
 	select {
-	case m.waiting <- miss{source, set, n}:
+	case h.missing <- miss{source, set, n}:
 	default:
 	}
 }
 
-// count counts one and returns how many there are in a row.
-func (m *misses) count(one miss) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.inRow[one.source] == nil {
-		m.inRow[one.source] = map[int64]int{}
-	}
-	m.inRow[one.source][one.set]++
-	return m.inRow[one.source][one.set]
-}
-
-// delivered clears a Source; suspect reports whether one of its hubs had been.
-func (m *misses) delivered(source int64) (suspect bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, n := range m.inRow[source] {
-		suspect = suspect || n >= suspectAfter
-	}
-	delete(m.inRow, source)
-	return suspect
+// count counts one and reports whether the hub of the set is suspect.
+func (h *hubs) count(m miss) (suspect bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	set := h.of(m.source, m.set)
+	set.missed++
+	return set.missed >= suspectAfter
 }
 
 // suspects are the sets of a Source whose hub does not tell of changes.
-func (m *misses) suspects(source int64) map[int64]bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (h *hubs) suspects(source int64) map[int64]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	out := map[int64]bool{}
-	for set, n := range m.inRow[source] {
-		if n >= suspectAfter {
-			out[set] = true
+	for id, set := range h.set[source] {
+		if set.missed >= suspectAfter {
+			out[id] = true
 		}
 	}
 	return out
 }
 
-// hubs watches whether hubs tell of changes, and has Sources pulled more often where they do not.
-type hubs struct {
-	d      *Daemon
-	leases *leases
-	misses *misses
-	states states
-	pacing sync.Mutex // held while a Source's pace is decided on and set
+// delivered takes note that a hub told of something.
+func (h *hubs) delivered(source int64) {
+	h.mu.Lock()
+	suspect := false
+	for _, set := range h.set[source] {
+		suspect = suspect || set.missed >= suspectAfter
+		set.missed = 0
+	}
+	h.mu.Unlock()
+	if suspect {
+		h.pace(source, false)
+	}
 }
 
-func newHubs(d *Daemon) *hubs { return &hubs{d: d, leases: newLeases(d.o.Now), misses: newMisses()} }
-
-// load takes up what was agreed with hubs before the daemon started.
-func (h *hubs) load(ctx context.Context) error {
-	return errors.Join(h.leases.load(ctx, h.d.st), h.states.load(ctx, h.d.st))
+// pace has a Source pulled more often while a set lost its last lease, with suspected also while a hub is suspect; else
+// at its usual pace. It is decided on and set under one lock: a notification may come at any time.
+func (h *hubs) pace(source int64, suspected bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	unreliable := false
+	for _, set := range h.set[source] {
+		unreliable = unreliable || set.bare || suspected && set.missed >= suspectAfter
+	}
+	pause := time.Duration(0)
+	if r := h.d.sources.of(source); r != nil && unreliable {
+		pause = max(pauseOf(r.src.Schedule, h.d.o.Now())/suspectShare, suspectLeast)
+	}
+	h.d.jobs.Shorten(source, pause)
 }
 
 // watch works through misses until ctx ends.
@@ -109,7 +235,7 @@ func (h *hubs) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case m := <-h.misses.waiting:
+		case m := <-h.missing:
 			if err := h.missed(ctx, m); err != nil && ctx.Err() == nil {
 				h.d.o.Log.Warn("push misses cannot be recorded", logging.Err(err))
 			}
@@ -123,7 +249,7 @@ func (h *hubs) missed(ctx context.Context, m miss) error {
 	if err != nil {
 		return err
 	}
-	suspect := h.misses.count(m) >= suspectAfter
+	suspect := h.count(m)
 	for i := range subs {
 		if subs[i].SetID != m.set || subs[i].Kind == store.ChannelFramework || !subs[i].Live() {
 			continue
@@ -142,36 +268,9 @@ func (h *hubs) missed(ctx context.Context, m miss) error {
 		}
 	}
 	if suspect {
-		h.pullFaster(m.source)
+		h.pace(m.source, true)
 	}
 	return nil
-}
-
-// delivered takes note that a hub told of something.
-func (h *hubs) delivered(source int64) {
-	if h.misses.delivered(source) {
-		h.pullNormally(source)
-	}
-}
-
-// pullFaster has a Source pulled more often, because its hubs cannot be relied on, if that is still so: a notification
-// may have come since.
-func (h *hubs) pullFaster(source int64) {
-	h.pacing.Lock()
-	defer h.pacing.Unlock()
-	r := h.d.sources.of(source)
-	if r != nil && (h.leases.lacking(source) || len(h.misses.suspects(source)) > 0) {
-		h.d.jobs.Shorten(source, max(pauseOf(r.source().Schedule, h.d.o.Now())/suspectShare, suspectLeast))
-	}
-}
-
-// pullNormally ends that, unless a set of the Source has no hub.
-func (h *hubs) pullNormally(source int64) {
-	h.pacing.Lock()
-	defer h.pacing.Unlock()
-	if !h.leases.lacking(source) {
-		h.d.jobs.Shorten(source, 0)
-	}
 }
 
 // pauseOf is the usual pause between two scheduled pulls.
@@ -183,33 +282,22 @@ func pauseOf(s config.Schedule, now time.Time) time.Duration {
 // changed is told of each change of a subscription. When the last hub that told of a set's changes is lost, pulls take
 // over at once (S-42, F25); when one is won, what nobody told of meanwhile is looked for.
 func (h *hubs) changed(sub *store.Subscription) {
-	h.count(sub)
-	turn := h.leases.note(sub)
-	if s := h.d.sources.runOf(sub.SourceID); s != nil && (turn == won || turn == lost) {
-		s.f.Hint(sub.SetID)
+	turn, came, leased := h.note(sub, store.MicrosOf(h.d.o.Now()))
+	if name := h.d.sources.nameOf(sub.SourceID); name != "" {
+		if came {
+			h.d.metrics.Count(console.SubscriptionChanges, name, string(sub.State), 1)
+		}
+		if leased && sub.Granted < shortLease {
+			h.d.metrics.Count(console.ShortLeases, name, "", 1)
+		}
+		h.d.board.changed(name)
 	}
-	switch turn {
-	case lost:
-		h.pullFaster(sub.SourceID)
-	case won, left:
-		h.pullNormally(sub.SourceID)
+	if turn == won || turn == lost {
+		h.d.hint(sub.SourceID, sub.SetID)
 	}
-}
-
-// count counts what subscriptions come to.
-func (h *hubs) count(sub *store.Subscription) {
-	name := h.d.sources.nameOf(sub.SourceID)
-	if name == "" {
-		return
+	if turn != noTurn {
+		h.pace(sub.SourceID, false)
 	}
-	came, leased := h.states.note(sub)
-	if came {
-		h.d.metrics.Count(console.SubscriptionChanges, name, string(sub.State), 1)
-	}
-	if leased && sub.Granted < shortLease {
-		h.d.metrics.Count(console.ShortLeases, name, "", 1)
-	}
-	h.d.board.changed(name)
 }
 
 // baseFile remembers, in data_dir, under which base URL hubs know us.
@@ -242,18 +330,11 @@ func (h *hubs) renewAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	type channel struct {
-		source int64
-		topic  string
-	}
-	asked := map[channel]bool{}
 	for i := range subs {
-		c := channel{subs[i].SourceID, subs[i].Topic}
-		if asked[c] || subs[i].State == store.SubOff || subs[i].State == store.SubUnsubscribing {
+		if subs[i].State == store.SubOff || subs[i].State == store.SubUnsubscribing {
 			continue
 		}
-		asked[c] = true
-		if _, err := h.d.keeper.Renew(ctx, c.source, c.topic); err != nil {
+		if _, err := h.d.keeper.Renew(ctx, subs[i].SourceID, subs[i].Topic); err != nil {
 			return err
 		}
 	}

@@ -31,9 +31,7 @@ func (o *listeners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// Never a 404 or 410 during the start: hubs end subscriptions over these (S-68).
 	w.Header().Set("Retry-After", "5")
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = io.WriteString(w, "starting\n") // the status has said it
+	http.Error(w, "starting", http.StatusServiceUnavailable)
 }
 
 func (o *listeners) open(c *callback.Callback) { o.behind.Store(c) }

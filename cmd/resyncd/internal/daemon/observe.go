@@ -75,6 +75,22 @@ func (d *Daemon) stateFailed(err error) {
 	d.board.stateFailed(err)
 }
 
+// stateTroubles takes note of a failure to read or write the state, if there is one, and logs what cannot be done.
+func (d *Daemon) stateTroubles(ctx context.Context, err error, what string) {
+	d.stateTroublesOnce(ctx, err, new(bool), what)
+}
+
+// stateTroublesOnce logs it once, however long it lasts.
+func (d *Daemon) stateTroublesOnce(ctx context.Context, err error, before *bool, what string) {
+	if err != nil && ctx.Err() == nil {
+		d.stateFailed(err)
+		if !*before {
+			d.o.Log.Warn(what, logging.Err(err))
+		}
+	}
+	*before = err != nil
+}
+
 // ofState tells whether a failure is the state database's.
 func ofState(err error) bool {
 	for _, cause := range []error{store.ErrFull, store.ErrDisk, store.ErrUnsure, store.ErrCorrupt} {
@@ -89,7 +105,7 @@ func ofState(err error) bool {
 func (r *runner) observer(id int64) syncengine.Observer {
 	d := r.d
 	also := d.o.Observe
-	say := r.logger()
+	say := r.sayer()
 	count := func(e console.Event, value string, n int64) {
 		d.metrics.Count(e, r.name, value, n)
 		d.board.changed(r.name)
@@ -97,7 +113,7 @@ func (r *runner) observer(id int64) syncengine.Observer {
 	o := also
 	o.Notified = func(verdict coverage.Verdict, n int) { count(console.Notifications, string(verdict), int64(n)) }
 	o.Missed = func(set, n int64) {
-		d.hubs.misses.add(id, set, n)
+		d.hubs.add(id, set, n)
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
 	}
@@ -112,31 +128,22 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		d.sampler.add(store.Point{SourceID: id, Changes: n})
 	}
 	o.Odd = func(set, n int64) { count(console.Oddities, "", n) }
-	o.Mirrored = func(m syncengine.Mirrored) {
+	o.Mirrored = both(func(m syncengine.Mirrored) {
 		d.metrics.Observe(console.PushLatency, r.name, m.Took)
 		took := max(m.Took.Microseconds(), 0)
 		d.sampler.add(store.Point{SourceID: id, Pushes: 1, Latency: took, LatencyMost: took})
 		d.board.changed(r.name)
 		say.mirrored(&m)
-		if also.Mirrored != nil {
-			also.Mirrored(m)
-		}
-	}
-	o.Gap = func(g store.Gap) {
+	}, also.Mirrored)
+	o.Gap = both(func(g store.Gap) {
 		if r.gapChanged(&g) {
 			say.gap(&g)
 		}
-		if also.Gap != nil {
-			also.Gap(g)
-		}
-	}
-	o.Pulled = func(res syncengine.Result) {
+	}, also.Gap)
+	o.Pulled = both(func(res syncengine.Result) {
 		count(console.Pulls, health.PullResult(&res), 1)
 		say.pulled(&res)
-		if also.Pulled != nil {
-			also.Pulled(res)
-		}
-	}
+	}, also.Pulled)
 	o.Unread = func(err error) {
 		count(console.PullProblems, health.ReasonOf(err), 1)
 		r.seen.note(func() { r.seen.unread = err })
@@ -158,6 +165,17 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		d.board.changed(r.name)
 	}
 	return o
+}
+
+// both tells two, of whom the second may be nobody.
+func both[T any](first, second func(T)) func(T) {
+	if second == nil {
+		return first
+	}
+	return func(what T) {
+		first(what)
+		second(what)
+	}
 }
 
 func (r *runner) settled(id int64, s syncengine.Settled) {
@@ -210,26 +228,19 @@ func (r *runner) gapChanged(g *store.Gap) (news bool) {
 	return before != g.State
 }
 
-// sourceLogger logs what was done for a Source, one line for each slice of work.
-type sourceLogger struct {
-	log   *slog.Logger
-	level slog.Level
-}
-
-// logger logs at debug where somebody tells people of it in another way, as the demo does.
-func (r *runner) logger() *sourceLogger {
-	s := &sourceLogger{log: r.d.o.Log.With(logging.KeySource, r.name), level: slog.LevelInfo}
+// sayer logs what was done for the Source, one line for each slice of work: at debug where somebody tells people of it
+// in another way, as the demo does.
+func (r *runner) sayer() sayer {
+	log, level := r.d.o.Log.With(logging.KeySource, r.name), slog.LevelInfo
 	if r.d.o.Observe.Pulled != nil {
-		s.level = slog.LevelDebug
+		level = slog.LevelDebug
 	}
-	return s
+	return func(what string, attrs ...slog.Attr) { log.LogAttrs(context.Background(), level, what, attrs...) }
 }
 
-func (s *sourceLogger) say(what string, attrs ...slog.Attr) {
-	s.log.LogAttrs(context.Background(), s.level, what, attrs...)
-}
+type sayer func(what string, attrs ...slog.Attr)
 
-func (s *sourceLogger) pulled(r *syncengine.Result) {
+func (say sayer) pulled(r *syncengine.Result) {
 	attrs := []slog.Attr{
 		slog.Any("set", logging.URI(r.Set)), slog.String("kind", r.Kind),
 		slog.Int64("fetched", r.Fetched), slog.Int64("unchanged", r.Unchanged), slog.Int64("deleted", r.Deleted),
@@ -244,20 +255,20 @@ func (s *sourceLogger) pulled(r *syncengine.Result) {
 	if r.Problem != "" {
 		attrs = append(attrs, slog.String("problem", logging.Redact(r.Problem)))
 	}
-	s.say("pulled", attrs...)
+	say("pulled", attrs...)
 }
 
-func (s *sourceLogger) mirrored(m *syncengine.Mirrored) {
-	s.say("notification carried out", slog.Int64("set_id", m.SetID), slog.Int("changes", m.Changes),
+func (say sayer) mirrored(m *syncengine.Mirrored) {
+	say("notification carried out", slog.Int64("set_id", m.SetID), slog.Int("changes", m.Changes),
 		slog.Int("owed", m.Owed),
 		slog.Duration("took", m.Took.Round(time.Microsecond)), slog.Time("until", m.Until.Time()))
 }
 
-func (s *sourceLogger) gap(g *store.Gap) {
+func (say sayer) gap(g *store.Gap) {
 	attrs := []slog.Attr{slog.Int64("set_id", g.SetID), slog.Time("from", g.From.Time()),
 		slog.Time("until", g.Until.Time()), slog.String("state", string(g.State))}
 	if g.ClosedBy != "" {
 		attrs = append(attrs, slog.String("closed_by", g.ClosedBy))
 	}
-	s.say("gap", attrs...)
+	say("gap", attrs...)
 }

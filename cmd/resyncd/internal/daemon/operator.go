@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,33 +36,24 @@ var errBusy = errors.New("too many things that were asked for are still under wa
 type operator struct {
 	d       *Daemon
 	server  control.Server
-	in      chan func(context.Context) // of buttons: they must not end with the request of a browser
-	buttons chan struct{}              // one for each that is under way
+	ending  chan struct{} // closed when what buttons began is to end
+	buttons chan struct{} // one for each that is under way
 }
 
 func newOperator(d *Daemon) *operator {
-	o := &operator{d: d, in: make(chan func(context.Context)), buttons: make(chan struct{}, buttonsMost)}
+	o := &operator{d: d, ending: make(chan struct{}), buttons: make(chan struct{}, buttonsMost)}
 	o.server = control.Server{Now: d.o.Now, Log: d.o.Log, Do: o.command}
 	return o
 }
 
-// serve takes requests, and what pages ask for, until ctx ends. It also is what tells the service manager that the
-// daemon lives: it needs the store to.
+// serve takes requests until ctx ends, and with it what pages asked for. It also is what tells the service manager that
+// the daemon lives: it needs the store to.
 func (o *operator) serve(ctx context.Context) error {
 	d := o.d
 	o.server.Requests = d.st
-	tick := time.NewTicker(takeEvery)
-	defer tick.Stop()
+	defer close(o.ending)
 	var looked, woken time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case work := <-o.in:
-			o.server.Under.Go(func() { work(ctx) })
-			continue
-		case <-tick.C:
-		}
+	return every(ctx, takeEvery, func() error {
 		now := d.o.Now()
 		err := o.server.Take(ctx)
 		if err == nil && now.Sub(looked).Abs() >= lookPause {
@@ -73,16 +65,15 @@ func (o *operator) serve(ctx context.Context) error {
 			d.keeper.Wake()
 		}
 		switch {
-		case ctx.Err() != nil:
 		case errors.Is(err, store.ErrCorrupt):
 			return err
 		case err != nil:
-			d.stateFailed(err)
-			d.o.Log.Warn("cannot look for requests", logging.Err(err))
-		default:
+			d.stateTroubles(ctx, err, "cannot look for requests")
+		case ctx.Err() == nil:
 			d.manager.alive(time.Now())
 		}
-	}
+		return nil
+	})
 }
 
 // lookAtPauses stops work on Sources, or takes it up again, that another process paused or resumed.
@@ -99,7 +90,7 @@ func (o *operator) lookAtPauses(ctx context.Context) error {
 		switch following := r.current() != nil; {
 		case all[i].Paused && following:
 			r.stop(syncengine.ErrStopped)
-		case !all[i].Paused && !following && r.isResting():
+		case !all[i].Paused && !following && r.trouble() == "":
 			r.wake()
 			o.d.keeper.Wake() // for what commands wrote down meanwhile
 		}
@@ -127,27 +118,6 @@ func (o *operator) command(ctx context.Context, source, command string, a contro
 	return err
 }
 
-// carryOut does what a command or a button asks for, but for a pull, and says so.
-func (r *runner) carryOut(ctx context.Context, command string, a control.Args) (string, error) {
-	switch command {
-	case control.AskApprove:
-		return r.approve(ctx, a.Reject)
-	case control.AskRestore:
-		return r.restore(ctx, a.URI)
-	case control.AskRenew:
-		return r.renew(ctx, a.Topic)
-	case control.AskCancel:
-		return r.cancel(ctx, a.Topic)
-	case control.AskPause:
-		return r.pause(ctx)
-	case control.AskResume:
-		return r.resume(ctx)
-	case control.AskForget:
-		return r.forget(ctx, a.WithMirror)
-	}
-	return "", control.Unknown(command)
-}
-
 // guarded is work for an operator. A failure has said nothing, and one by the end of the daemon tells that.
 func (o *operator) guarded(ctx context.Context, work func() (string, error)) (said string, err error) {
 	err = o.d.parts.guarded(func() (err error) {
@@ -163,89 +133,66 @@ func (o *operator) guarded(ctx context.Context, work func() (string, error)) (sa
 	return said, err
 }
 
-// button finds what a button of the console stands for.
-func (o *operator) button(ctx context.Context, a console.Action) (func(context.Context) (string, error), error) {
+// press carries out an action of the console, and waits for it for buttonWithin. It goes on when the browser leaves.
+func (o *operator) press(ctx context.Context, a console.Action) (string, error) {
 	d := o.d
 	r := d.sources.named(a.Source)
 	switch {
 	case !d.listeners.isOpen():
-		return nil, errStarting
+		return "", errStarting
 	case r == nil:
-		return nil, console.ErrUnknown
+		return "", console.ErrUnknown
 	}
-	known, err := d.st.Source(ctx, a.Source)
+	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), buttonWithin)
+	defer stop()
+	known, err := d.st.Source(reading, a.Source)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, err
-	}
-	command, args := string(a.Kind), control.Args{URI: a.URI, Topic: a.Topic}
-	switch a.Kind {
-	case console.Pause, console.Resume:
-	case console.Renew:
-		if a.Topic != "" && known.ID != 0 { // 0 stands for all Sources there
-			subs, err := d.st.Subscriptions(ctx, known.ID, false)
-			if err != nil {
-				return nil, err
-			}
-			args.Topic = term.TopicNamed(subs, a.Topic)
-		}
-	default:
-		if known.Paused {
-			return nil, fmt.Errorf("%s is paused: Resume first", a.Source)
-		}
-	}
-	switch a.Kind {
-	case console.Pull:
-		return r.pullNow, nil
-	case console.Reject:
-		command, args.Reject = control.AskApprove, true
-	}
-	return func(ctx context.Context) (string, error) { return r.carryOut(ctx, command, args) }, nil
-}
-
-// press carries out an action of the console, and waits for it for buttonWithin.
-func (o *operator) press(ctx context.Context, a console.Action) (string, error) {
-	work, err := o.button(ctx, a)
-	if err != nil {
 		return "", err
+	}
+	if known.Paused && !slices.Contains([]console.ActionKind{console.Pause, console.Resume, console.Renew}, a.Kind) {
+		return "", fmt.Errorf("%s is paused: Resume first", a.Source)
 	}
 	select {
 	case o.buttons <- struct{}{}:
 	default:
 		return "", errBusy
 	}
-	var said string
+	lasting, cancel := until(context.WithoutCancel(ctx), o.ending)
+	var said string // as err, once done
 	done := make(chan struct{})
-	patience := time.NewTimer(buttonWithin)
-	defer patience.Stop()
-	select {
-	case o.in <- func(ctx context.Context) {
+	o.server.Under.Go(func() {
+		defer cancel()
 		defer close(done)
-		said, err = o.guarded(ctx, func() (string, error) { return work(ctx) })
-		o.show(ctx, a.Source)
+		said, err = o.guarded(lasting, func() (string, error) { return r.pressed(lasting, a) })
+		o.show(lasting, a.Source)
 		<-o.buttons
-	}:
-	case <-ctx.Done():
-		<-o.buttons
-		return "", errEnding
-	case <-patience.C:
-		<-o.buttons
-		return "", errBusy
-	}
+	})
 	select {
 	case <-done:
 		return said, told(err)
-	case <-patience.C:
+	case <-time.After(buttonWithin):
 	case <-ctx.Done():
 	}
 	return fmt.Sprintf("%s: it is under way; this page shows how it goes.", a.Source), nil
 }
 
+// pressed does what the command does for which a button stands.
+func (r *runner) pressed(ctx context.Context, a console.Action) (string, error) {
+	switch args := (control.Args{URI: a.URI, Topic: a.Topic}); a.Kind {
+	case console.Pull:
+		return r.pullNow(ctx)
+	case console.Reject:
+		args.Reject = true
+		return r.carryOut(ctx, control.AskApprove, args)
+	default:
+		return r.carryOut(ctx, string(a.Kind), args)
+	}
+}
+
 // show has the next page show what was done.
 func (o *operator) show(ctx context.Context, source string) {
 	o.d.board.changed(source)
-	if err := o.d.board.refresh(ctx); err != nil && ctx.Err() == nil {
-		o.d.stateFailed(err)
-	}
+	o.d.stateTroubles(ctx, o.d.board.refresh(ctx), "the overview cannot be kept up to date")
 	o.d.board.tell()
 }
 

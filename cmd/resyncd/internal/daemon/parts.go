@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"resyncd/destination/safe"
 )
@@ -33,6 +34,22 @@ func (p *parts) start(ctx context.Context, name string, run func(context.Context
 		}
 	}()
 	return one
+}
+
+// every has work done after each pause, until ctx ends or it fails.
+func every(ctx context.Context, pause time.Duration, work func() error) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := work(); err != nil {
+			return err
+		}
+	}
 }
 
 func (p *parts) fail(err error) {

@@ -4,15 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/destination/fetch"
 	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/sqlite"
@@ -32,7 +30,7 @@ func idle(t testing.TB) *Daemon {
 		}
 	})
 	d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	d.st, d.sampler.st, d.sampler.told = st, st, d.board.loadDays
+	d.st, d.sampler.st = st, st
 	d.keeper = subscribe.New(subscribe.Options{Store: st, Callback: func(token string) string { return token }})
 	return d
 }
@@ -89,39 +87,64 @@ func TestUnknownYet(t *testing.T) {
 	}
 }
 
-// TestLateChange: a Source that is changed or forgotten while its run is being prepared is not followed as it was.
+// configured has a daemon read a configuration with these Sources again.
+func configured(t *testing.T, d *Daemon, sources ...config.Source) {
+	t.Helper()
+	d.o.Reread = func() (*config.Config, error) { return &config.Config{Sources: sources}, nil }
+	d.reload(t.Context())
+	t.Cleanup(d.endSources)
+}
+
+// TestLateChange: a Source that is changed is followed by its new configuration, once the run by the old one, which may
+// just be being prepared, has come to its end; one that did not change goes on.
 func TestLateChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Daemon, *runner){
-		"changed": func(d *Daemon, r *runner) {
-			d.changeSource(config.Source{Name: "lib", URL: "https://b.example/"}, true)
-		},
-		"forgotten": func(_ *Daemon, r *runner) { r.setForgotten(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := idle(t)
-			r := newRunner(d, config.Source{Name: "lib", URL: "https://a.example/"})
-			d.sources.byName["lib"] = r
-			_, turn, ok := r.prepare()
-			change(d, r)
-			s := &run{over: make(chan error, 1)}
-			r.start(s, turn)
-			if !ok || len(s.over) != 1 {
-				t.Error("the run goes on")
-			}
-		})
+	d := idle(t)
+	same := config.Source{Name: "same", URL: "https://same.example/"}
+	configured(t, d, config.Source{Name: "lib", URL: "https://a.example/"}, same)
+	sub := subscribed(t, d, "lib")
+	before, other := d.sources.named("lib"), d.sources.named("same")
+	d.sources.bind(before, sub.SourceID)
+	before.seen.gaps[7] = store.GapLagging
+	configured(t, d, config.Source{Name: "lib", URL: "https://b.example/"}, same)
+	<-before.part.done
+	r := d.sources.named("lib")
+	if r == before || r.src.URL != "https://b.example/" || d.sources.of(sub.SourceID) != r || r.seen.gaps[7] == "" {
+		t.Errorf("%+v", r)
 	}
+	if d.sources.named("same") != other {
+		t.Error("another Source was begun anew")
+	}
+	if got := stateOf(t, d, sub.ID); got != store.SubActive {
+		t.Errorf("its subscription is %s", got)
+	}
+}
+
+// TestForgottenBeginsAnew: a Source that was forgotten is followed again when the configuration is read again.
+func TestForgottenBeginsAnew(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	src := config.Source{Name: "lib", URL: "https://a.example/"}
+	configured(t, d, src)
+	before := d.sources.named("lib")
+	d.sources.remove(before)
+	configured(t, d, src)
+	if r := d.sources.named("lib"); r == nil || r == before {
+		t.Errorf("%+v", r)
+	}
+	endAll([]*part{before.part})
 }
 
 // TestRetry: a reload looks after what is at rest; one that was not begun yet keeps its turn.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
-	paused, fresh := newRunner(d, config.Source{Name: "paused"}), newRunner(d, config.Source{Name: "fresh"})
+	sources := []config.Source{{Name: "paused"}, {Name: "fresh"}}
+	paused, fresh := newRunner(d, sources[0]), newRunner(d, sources[1])
 	paused.id = 3
 	d.sources.byName["paused"], d.sources.byName["fresh"] = paused, fresh
-	d.wakeResting()
+	d.sources.cfg.Sources = sources
+	configured(t, d, sources...)
 	if len(paused.woken) != 1 || len(fresh.woken) != 0 {
 		t.Errorf("paused %d, fresh %d", len(paused.woken), len(fresh.woken))
 	}
@@ -160,9 +183,9 @@ func TestStillLost(t *testing.T) {
 	d := idle(t)
 	src := resideHourly(t, d, 3)
 	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
-	d.hubs.leases.note(&sub)
+	d.hubs.note(&sub, 1)
 	sub.State = store.SubDenied
-	d.hubs.leases.note(&sub)
+	d.hubs.note(&sub, 1)
 	d.schedule(t.Context(), 3, &src)
 	if next := time.Until(d.jobs.Next(3)); next > time.Hour/suspectShare {
 		t.Errorf("the next pull is in %s", next)
@@ -186,44 +209,45 @@ func TestAskedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestTellsLate: work that goes on although its request does not wait for it any more may still tell.
-func TestTellsLate(t *testing.T) {
+// TestBetweenJobs: what an operator wants done waits for the job that has the Follower, and is told of its run's end.
+func TestBetweenJobs(t *testing.T) {
 	t.Parallel()
-	d := idle(t)
-	engine := &syncengine.Engine{Store: d.st, Log: d.o.Log, Holder: "a test", Now: time.Now}
-	f, err := engine.Follow(t.Context(), syncengine.Target{
-		Name: "lib", URL: "https://lib.example/", Policy: &fetch.Policy{Meter: new(fetch.Meter)},
-	}, syncengine.FollowOptions{Later: func(syncengine.Work, time.Time) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		r := newRunner(d, config.Source{Name: "lib"})
+		s := newRun(nil)
+		r.run = s
+		done := make(chan string, 1)
+		ask := func() {
+			said, err := r.between(t.Context(), func(context.Context, *syncengine.Follower) (string, error) { return "done", nil })
+			if err != nil {
+				said = err.Error()
+			}
+			done <- said
+		}
+		if !s.take(t.Context()) {
+			t.Fatal("nobody has the Follower")
+		}
+		go ask()
+		synctest.Wait()
+		if len(done) != 0 {
+			t.Error("it did not wait for the job")
+		}
+		s.release()
+		if said := <-done; said != "done" {
+			t.Errorf("said %q", said)
+		}
+		s.take(t.Context())
+		go ask()
+		synctest.Wait()
+		s.end()
+		if said := <-done; said != errLeft.Error() {
+			t.Errorf("said %q", said)
+		}
+		if _, err := r.between(t.Context(), nil); exit.Code(t.Context(), err) != exit.Held {
+			t.Errorf("after the end: %v", err)
 		}
 	})
-	s := &run{f: f, ending: make(chan struct{})}
-	close(s.ending)
-	r := newRunner(d, config.Source{Name: "lib"})
-	r.run = s
-	d.sources.byName["lib"] = r
-	for range 20 {
-		var both sync.WaitGroup
-		both.Go(func() {
-			for asked := s.take(); ; asked = s.take() {
-				if len(asked) > 0 {
-					asked[0](t.Context())
-					return
-				}
-				runtime.Gosched()
-			}
-		})
-		approve := func() (string, error) { return r.approve(t.Context(), false) }
-		if said, err := d.operator.guarded(t.Context(), approve); err == nil && said == "" {
-			t.Error("nothing is said of it")
-		}
-		both.Wait()
-	}
 }
 
 // TestCalmedMeanwhile: a Source whose hub told of a change while it was being judged is pulled at its usual pace.
@@ -234,16 +258,14 @@ func TestCalmedMeanwhile(t *testing.T) {
 	d.jobs.Plan(3, src.Name, src.Schedule, time.Now())
 	usual := d.jobs.Next(3)
 	for range suspectAfter {
-		d.hubs.misses.count(miss{3, 7, 1})
+		d.hubs.count(miss{3, 7, 1})
 	}
-	d.hubs.pullFaster(3)
+	d.hubs.pace(3, true)
 	if !d.jobs.Next(3).Before(usual) {
 		t.Error("a suspect hub is relied on")
 	}
-	if d.hubs.misses.delivered(3) {
-		d.hubs.pullNormally(3)
-	}
-	d.hubs.pullFaster(3) // which had been decided on before
+	d.hubs.delivered(3)
+	d.hubs.pace(3, true) // which had been decided on before
 	if next := d.jobs.Next(3); next.Before(usual) {
 		t.Errorf("the next pull is at %s, usually at %s", next, usual)
 	}

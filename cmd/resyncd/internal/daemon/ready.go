@@ -15,28 +15,26 @@ import (
 	"resyncd/store/blob"
 )
 
-// readiness answers /readyz: the store is open, the callback listens, the disks of the state and of the mirrors can be
-// written. Anybody may ask, so the disks are tried now and then only.
-type readiness struct {
-	d *Daemon
-
-	mu    sync.Mutex
-	tried time.Time
-	err   error
-}
-
+// readyAge is how long an answer to /readyz stands: anybody may ask, so the disks are tried now and then only.
 const readyAge = 5 * time.Second
 
-func (r *readiness) check(context.Context) error {
-	if !r.d.listeners.isOpen() {
-		return errStarting
+// readiness answers /readyz: the store is open, the callback listens, the disks of the state and of the mirrors can be
+// written.
+func (d *Daemon) readiness() func(context.Context) error {
+	var mu sync.Mutex
+	var tried time.Time
+	var failed error
+	return func(context.Context) error {
+		if !d.listeners.isOpen() {
+			return errStarting
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(tried) >= readyAge {
+			tried, failed = now, writableDisks(d.sources.config())
+		}
+		return failed
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := time.Now(); now.Sub(r.tried) >= readyAge {
-		r.tried, r.err = now, writableDisks(r.d.sources.config())
-	}
-	return r.err
 }
 
 // writableDisks tries the folder of the state and that of each mirror, which may be a disk of its own; a mirror that is

@@ -1,21 +1,16 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"path"
-	"strings"
 
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
-	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/report"
@@ -51,58 +46,25 @@ func (k *dashboard) Find(ctx context.Context, name, text string) (console.Found,
 	rs, complete, err := k.d.st.Find(ctx, known.ID, text, shownHits)
 	out.Complete = complete
 	for _, r := range rs {
-		out.Items = append(out.Items, hitOf(r))
+		out.Items = append(out.Items, report.ListingOf(r))
 	}
 	return out, err
 }
 
-// hitOf is a resource as searches show it.
-func hitOf(r *store.Resource) console.Hit {
-	l := report.ListingOf(r)
-	h := console.Hit{URI: r.URI, State: cmp.Or(l.State, "deleted"), Length: -1, Changed: l.Changed.Time,
-		Title: titleOf(l.Meta), Type: valueOf(l.Type)}
-	if l.Length != nil {
-		h.Length = *l.Length
-	}
-	return h
-}
-
-// valueOf is a text that may be absent, "" where it is.
-func valueOf(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
-
-// titleOf is the title of a feed's entry.
-func titleOf(meta json.RawMessage) string {
-	var m struct {
-		Title string `json:"title"`
-	}
-	if json.Unmarshal(meta, &m) != nil {
-		return ""
-	}
-	return m.Title
-}
-
 // Resource implements console.Data.
 func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.ResourceView, error) {
+	out := console.ResourceView{Listing: report.Listing{URI: uri}}
 	known, err := k.source(ctx, name)
 	if err != nil {
-		return console.ResourceView{}, err
+		return out, err
 	}
-	out := console.ResourceView{Source: name, Hit: console.Hit{URI: uri, Length: -1, State: "deleted"}}
 	r, err := k.d.st.Resource(ctx, known.ID, uri)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
 		return out, err
 	default:
-		l := report.ListingOf(r)
-		out.Hit, out.Key = hitOf(r), r.Key
-		out.SHA256, out.Reason = valueOf(l.SHA256), logging.Redact(valueOf(l.Reason))
-		if out.Mirrored = r.Have.State != store.HaveNone; out.Mirrored {
+		if out.Listing = report.ListingOf(r); r.Have.State != store.HaveNone {
 			out.Fetched = r.Have.Fetched.Time()
 		}
 	}
@@ -112,30 +74,14 @@ func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.Res
 	case !errors.Is(terr, store.ErrNotFound):
 		return out, terr
 	}
-	lines, err2 := report.History(ctx, k.d.st, known.ID, uri)
-	if err2 != nil {
-		return out, err2
+	var herr error
+	if out.History, herr = report.History(ctx, k.d.st, known.ID, uri); herr != nil {
+		return out, herr
 	}
-	if err != nil && len(lines) == 0 && !out.InTrash {
+	if err != nil && len(out.History) == 0 && !out.InTrash {
 		return out, console.ErrUnknown
 	}
-	for i := range lines {
-		out.History = append(out.History, historyLine(&lines[i]))
-	}
 	return out, nil
-}
-
-func historyLine(l *report.HistoryLine) console.HistoryLine {
-	h := console.HistoryLine{At: l.At.Time, What: l.What, Version: l.Version.Time}
-	if l.Detail != nil {
-		h.Detail = logging.Redact(*l.Detail)
-	} else if l.EditLine != nil {
-		h.Detail = term.Edit(l.EditLine)
-	}
-	if h.Evidence = valueOf(l.Evidence); strings.Contains(h.Evidence, "://") {
-		h.Evidence = term.URL(h.Evidence)
-	}
-	return h
 }
 
 // Open implements console.Data. The mirror is opened for this one file: what the daemon holds open is its Follower's.

@@ -14,21 +14,21 @@ type run struct {
 	ending chan struct{} // closed when it ends: jobs under way stop
 	ended  chan struct{} // closed when nothing works on it any more
 
-	mu     sync.Mutex
-	closed bool
-	asked  []func(context.Context) // what operators want done between jobs
-	jobs   sync.WaitGroup
+	turn chan struct{} // holds one while a job, or what an operator wants done between two, has the Follower
+	mu   sync.Mutex    // held while a job comes in, and while ending is closed
+	jobs sync.WaitGroup
 }
 
 func newRun(f *syncengine.Follower) *run {
-	return &run{f: f, over: make(chan error, 1), ending: make(chan struct{}), ended: make(chan struct{})}
+	return &run{f: f, over: make(chan error, 1), ending: make(chan struct{}), ended: make(chan struct{}),
+		turn: make(chan struct{}, 1)}
 }
 
 // enter lets one job in, unless the run has ended.
 func (s *run) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.isEnding() {
 		return false
 	}
 	s.jobs.Add(1)
@@ -37,20 +37,23 @@ func (s *run) enter() bool {
 
 // end stops the jobs under way, waits for them and lets no new one in.
 func (s *run) end() {
-	close(s.ending)
 	s.mu.Lock()
-	s.closed = true
-	s.asked = nil
+	close(s.ending)
 	s.mu.Unlock()
 	s.jobs.Wait()
 }
 
 // within is ctx, ended with the run too. cancel must be called.
 func (s *run) within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
+	return until(ctx, s.ending)
+}
+
+// until is ctx, ended with something else too. cancel must be called.
+func until(ctx context.Context, ending <-chan struct{}) (within context.Context, cancel context.CancelFunc) {
 	within, cancel = context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-s.ending:
+		case <-ending:
 			cancel()
 		case <-within.Done():
 		}
@@ -67,22 +70,14 @@ func (s *run) isEnding() bool {
 	}
 }
 
-// take returns what operators want done.
-func (s *run) take() []func(context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	asked := s.asked
-	s.asked = nil
-	return asked
+// take waits for the Follower to be free. It is false where ctx ended before.
+func (s *run) take(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case s.turn <- struct{}{}:
+		return true
+	}
 }
 
-// ask has work done between jobs. It is false where the run has ended.
-func (s *run) ask(work func(context.Context)) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.asked = append(s.asked, work)
-	return true
-}
+func (s *run) release() { <-s.turn }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -28,46 +29,28 @@ const (
 )
 
 // runner has one configured Source followed whenever that is possible (keep); jobs of the queue, requests and hubs come
-// to it from elsewhere.
+// to it from elsewhere. A Source that is configured in another way gets another runner.
 type runner struct {
 	d     *Daemon
 	name  string
+	src   config.Source
 	woken chan struct{} // look again
-	part  *part
-	seen  sightings
+	part  *part         // nil: not started yet
+	seen  *sightings
+	// warned of a hub that cannot reach us.
+	warned atomic.Bool
 
-	mu         sync.Mutex
-	src        config.Source
-	id         int64 // of the Source, 0: not known yet
-	forgotten  bool  // by the operator: left alone until the configuration is read again
-	generation int   // of src: a run that was prepared by an older one ends at once
-	problem    string
-	warned     bool // of a hub that cannot reach us
-	run        *run // nil: nobody follows it now
+	mu      sync.Mutex
+	id      int64 // of the Source, 0: not known yet
+	problem string
+	run     *run // nil: nobody follows it now
 }
 
 func newRunner(d *Daemon, src config.Source) *runner {
 	return &runner{
 		d: d, name: src.Name, src: src, woken: make(chan struct{}, 1),
-		seen: sightings{found: map[int64]string{}, gaps: map[int64]store.GapState{}},
+		seen: &sightings{found: map[int64]string{}, gaps: map[int64]store.GapState{}},
 	}
-}
-
-func (r *runner) source() config.Source {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.src
-}
-
-// change replaces the configuration of the Source and returns its number, 0 if that is not known yet.
-func (r *runner) change(src config.Source, anew bool) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.src = src
-	if anew {
-		r.generation++
-	}
-	return r.id
 }
 
 // known is the Source's number in the store. Without one nothing may be asked for: 0 stands for all Sources there.
@@ -83,51 +66,18 @@ func (r *runner) known() (int64, error) {
 
 // errIdle says that nobody follows the Source at the moment, and why.
 func (r *runner) errIdle() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.problem != "" {
-		return fmt.Errorf("the daemon cannot work on %s: %s", r.name, r.problem)
+	if problem := r.trouble(); problem != "" {
+		return fmt.Errorf("the daemon cannot work on %s: %s", r.name, problem)
 	}
 	return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon does not work on %s just now", r.name)}
 }
 
-// setForgotten also ends a run that is just being prepared.
-func (r *runner) setForgotten(is bool) {
+// set makes s the current run, nil for none.
+func (r *runner) set(s *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgotten = is
-	r.generation++
-}
-
-func (r *runner) isForgotten() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.forgotten
-}
-
-// isResting reports whether the Source is left alone without anything being wrong.
-func (r *runner) isResting() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.run == nil && r.problem == "" && !r.forgotten
-}
-
-// prepare is what a run goes by; ok is false if there is to be none.
-func (r *runner) prepare() (src config.Source, generation int, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.src, r.generation, !r.forgotten
-}
-
-// start makes s the current run. If what it was prepared by changed meanwhile, when there was no run to be told of
-// that, it ends at once.
-func (r *runner) start(s *run, generation int) {
-	r.mu.Lock()
-	r.run, r.problem = s, ""
-	late := r.generation != generation
-	r.mu.Unlock()
-	if late {
-		r.stop(nil)
+	if r.run = s; s != nil {
+		r.problem = ""
 	}
 }
 
@@ -206,44 +156,34 @@ func (r *runner) keep(ctx context.Context, first time.Duration) error {
 // forGood is a pause that only wake ends.
 const forGood = time.Duration(-1)
 
-// await waits for a pause or to be woken; a Source that was forgotten only for the latter. It is false when ctx ended.
+// await waits for a pause or to be woken. It is false when ctx ended.
 func (r *runner) await(ctx context.Context, pause time.Duration) bool {
-	for {
-		var due <-chan time.Time
-		if pause >= 0 && !r.isForgotten() {
-			timer := time.NewTimer(pause)
-			defer timer.Stop()
-			due = timer.C
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-due:
-			return true
-		case <-r.woken:
-			if !r.isForgotten() {
-				return true
-			}
-			pause = forGood
-		}
+	var due <-chan time.Time
+	if pause >= 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		due = timer.C
 	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-due:
+	case <-r.woken:
+	}
+	return true
 }
 
 // follow works on the Source for one run: until ctx ends or it is told to stop (nil), or it cannot be worked on.
 func (r *runner) follow(ctx context.Context) (err error) {
 	d := r.d
-	src, generation, ok := r.prepare()
-	if !ok {
-		return nil
-	}
-	o := mirror.Over(d.engine, mirror.Configured(d.sources.config(), src))
+	o := mirror.Over(d.engine, mirror.Configured(d.sources.config(), r.src))
 	defer func() { err = errors.Join(err, o.Close()) }()
-	known, err := d.st.EnsureSource(ctx, src.Name, src.URL)
+	known, err := d.st.EnsureSource(ctx, r.name, r.src.URL)
 	if err != nil {
 		return err
 	}
-	agreed := d.sources.bind(r, known.ID)
-	d.keeper.SetSource(known.ID, plan(&agreed))
+	d.sources.bind(r, known.ID)
+	d.keeper.SetSource(known.ID, plan(&r.src))
 	if known.Paused {
 		return syncengine.ErrStopped
 	}
@@ -257,11 +197,11 @@ func (r *runner) follow(ctx context.Context) (err error) {
 		return err
 	}
 	o.Fill()
-	o.Target.Client, o.Target.Policy = d.client, mirror.PolicyOf(&src)
+	o.Target.Client, o.Target.Policy = d.client, mirror.PolicyOf(&r.src)
 	o.Target.Policy.Meter = new(fetch.Meter) // one client serves all, and each result tells what its own Source cost
 	var f *syncengine.Follower
 	err = d.parts.guarded(func() (err error) { // a bug over one Source's state must not end the others
-		f, err = d.engine.Follow(ctx, o.Target, r.followOptions(known.ID, &src))
+		f, err = d.engine.Follow(ctx, o.Target, r.followOptions(known.ID))
 		return err
 	})
 	if err != nil {
@@ -274,9 +214,9 @@ func (r *runner) follow(ctx context.Context) (err error) {
 	ran := make(chan error, 1)
 	r.seen.note(func() { r.seen.halted = nil }) // before it can meet a disk that fails
 	go func() { ran <- d.parts.guarded(func() error { return f.Run(running) }) }()
-	r.start(s, generation)
+	r.set(s)
 	d.board.changed(r.name)
-	r.begin(ctx, s, &src)
+	r.begin(ctx, s)
 	select {
 	case <-ctx.Done():
 	case err = <-s.over:
@@ -293,18 +233,16 @@ func (r *runner) follow(ctx context.Context) (err error) {
 
 // begin lets jobs come to a new run, and asks for the first ones: what waits in the inbox, what is offered now, and a
 // pull that fell due while nobody followed the Source.
-func (r *runner) begin(ctx context.Context, s *run, src *config.Source) {
+func (r *runner) begin(ctx context.Context, s *run) {
 	r.d.jobs.put(s.f.SourceID(), queue.KindNotify, time.Time{})
-	if !r.d.schedule(ctx, s.f.SourceID(), src) {
+	if !r.d.schedule(ctx, s.f.SourceID(), &r.src) {
 		r.rediscover(s) // channels may have come or gone
 	}
 }
 
 // end lets no new job come, and waits for those under way.
 func (r *runner) end(s *run) {
-	r.mu.Lock()
-	r.run = nil
-	r.mu.Unlock()
+	r.set(nil)
 	s.end()
 	_ = r.d.jobs.Drop(context.Background(), s.f.SourceID()) // a Local never fails
 }
@@ -333,12 +271,10 @@ func (r *runner) work(ctx context.Context, kind queue.Kind) error {
 	defer s.jobs.Done()
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	if kind == queue.KindRequest {
-		for _, work := range s.take() {
-			work(ctx)
-		}
+	if !s.take(ctx) {
 		return nil
 	}
+	defer s.release()
 	err := s.f.Do(ctx, syncengine.Work(kind))
 	switch {
 	case s.isEnding():

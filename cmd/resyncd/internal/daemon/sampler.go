@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,51 +22,65 @@ const (
 // sampler adds up what happens to Sources and writes it down once a minute. Whatever happens costs an addition; a store
 // that cannot be written keeps one point waiting for each Source.
 type sampler struct {
-	st   store.Chronicle
-	now  func() time.Time
-	told func(context.Context) // something was written
+	st  store.Chronicle
+	now func() time.Time
 
 	mu      sync.Mutex
-	pending map[int64]*store.Point // by Source
+	pending map[int64]store.Point   // by Source
+	past    map[int64][]store.Point // the last day by the hour, as it is written
 }
 
 func newSampler(now func() time.Time) *sampler {
-	return &sampler{now: now, told: func(context.Context) {}, pending: map[int64]*store.Point{}}
+	return &sampler{now: now, pending: map[int64]store.Point{}}
 }
 
 // add takes note of what happened just now; its At is set here.
 func (s *sampler) add(p store.Point) {
-	p.At = store.MicrosOf(s.now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.merge(&p)
-}
-
-func (s *sampler) merge(p *store.Point) {
-	if have := s.pending[p.SourceID]; have != nil {
-		have.Add(p)
-		return
+	sum, waits := s.pending[p.SourceID]
+	if !waits {
+		sum = store.Point{SourceID: p.SourceID, At: store.MicrosOf(s.now())}
 	}
-	s.pending[p.SourceID] = p
+	sum.Add(&p)
+	s.pending[p.SourceID] = sum
 }
 
 // waiting is what is not written yet for a Source; the zero point for nothing.
 func (s *sampler) waiting(source int64) store.Point {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.pending[source]; p != nil {
-		return *p
+	return s.pending[source]
+}
+
+// day is a Source's last day by the hour.
+func (s *sampler) day(now time.Time, source int64) []store.Point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return lastDay(now, s.past[source], s.pending[source])
+}
+
+// load reads the last day of all Sources. What was read before stays where that fails.
+func (s *sampler) load(ctx context.Context) error {
+	now := store.MicrosOf(s.now())
+	points, err := s.st.Points(ctx, 0, store.Hour, now-(hours-1)*3600e6-now%3600e6, now+1)
+	if err != nil {
+		return err
 	}
-	return store.Point{}
+	past := map[int64][]store.Point{}
+	for _, p := range points {
+		past[p.SourceID] = append(past[p.SourceID], p)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.past = past
+	return nil
 }
 
 // flush writes down what has come together, also when ctx has ended. What cannot be written waits for the next time.
 func (s *sampler) flush(ctx context.Context) error {
 	s.mu.Lock()
-	points := make([]store.Point, 0, len(s.pending))
-	for _, p := range s.pending {
-		points = append(points, *p)
-	}
+	points := slices.Collect(maps.Values(s.pending))
 	clear(s.pending)
 	s.mu.Unlock()
 	if len(points) == 0 {
@@ -75,17 +91,14 @@ func (s *sampler) flush(ctx context.Context) error {
 	defer cancel()
 	err := s.st.AddPoints(whole, points)
 	if err == nil {
-		s.told(whole)
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range points {
-		// The older one's instant stands for both.
-		if have := s.pending[points[i].SourceID]; have != nil {
-			have.At = points[i].At
-		}
-		s.merge(&points[i])
+	for _, p := range points { // the older one's instant stands for both
+		newer := s.pending[p.SourceID]
+		p.Add(&newer)
+		s.pending[p.SourceID] = p
 	}
 	return err
 }
@@ -93,35 +106,33 @@ func (s *sampler) flush(ctx context.Context) error {
 // sample writes the history until ctx ends, and then what is left of it. It also tells of clocks that jump (F15, F16):
 // times in the history, leases and the trash go by the wall clock.
 func (d *Daemon) sample(ctx context.Context) error {
-	tick := time.NewTicker(clockEvery)
-	defer tick.Stop()
 	clock := newClockWatch(d.o.Now(), time.Now())
 	written, failing := time.Now(), false
-	for {
-		select {
-		case <-ctx.Done():
-			if err := d.sampler.flush(ctx); err != nil {
-				d.o.Log.Warn("the history of the last minute is lost", logging.Err(err))
-			}
-			return nil
-		case <-tick.C:
-		}
+	d.loadDay(ctx)
+	_ = every(ctx, clockEvery, func() error { // which never fails
 		if jump := clock.look(d.o.Now(), time.Now()); jump != 0 {
 			d.clockJumped(ctx, jump)
 		}
 		if time.Since(written) < sampleEvery {
-			continue
+			return nil
 		}
 		written = time.Now()
 		err := d.sampler.flush(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.stateFailed(err)
-			if !failing { // told once, however long it lasts
-				d.o.Log.Warn("the history cannot be written; it waits", logging.Err(err))
-			}
+		d.stateTroublesOnce(ctx, err, &failing, "the history cannot be written; it waits")
+		if err == nil {
+			d.loadDay(ctx)
 		}
-		failing = err != nil
+		return nil
+	})
+	if err := d.sampler.flush(ctx); err != nil {
+		d.o.Log.Warn("the history of the last minute is lost", logging.Err(err))
 	}
+	return nil
+}
+
+// loadDay has pages show the day that ends now, as it is written.
+func (d *Daemon) loadDay(ctx context.Context) {
+	d.stateTroubles(ctx, d.sampler.load(ctx), "the history of the last day cannot be read; it is tried again")
 }
 
 // writeTime is how long a write may take, also the last one: other writes go before it, so a short time would tell of
@@ -135,7 +146,7 @@ func (d *Daemon) clockJumped(ctx context.Context, by time.Duration) {
 		what = "the wall clock was set back"
 	}
 	d.o.Log.Warn(what, "by", by.Round(time.Second))
-	d.board.loadDays(ctx) // of the day that ends now
+	d.loadDay(ctx)
 	d.board.changedAll()
 }
 
@@ -160,65 +171,14 @@ const hours = 24
 // hourOf numbers hours since 1970.
 func hourOf(m store.Micros) int64 { return int64(m) / (3600 * 1e6) }
 
-// series is what a row shows of the day that ends at now: changes and mean push latency in seconds, below 0 for none.
-func series(now time.Time, past []store.Point, waiting store.Point) (changes []int64, latency []float64) {
+// lastDay is the day that ends at now by the hour.
+func lastDay(now time.Time, past []store.Point, waiting store.Point) []store.Point {
 	last := hourOf(store.MicrosOf(now))
-	var sums [hours]store.Point
+	sums := make([]store.Point, hours)
 	for _, p := range append(past[:len(past):len(past)], waiting) {
 		if ago := last - hourOf(p.At); ago >= 0 && ago < hours {
 			sums[hours-1-ago].Add(&p)
 		}
 	}
-	changes, latency = make([]int64, hours), make([]float64, hours)
-	for i := range sums {
-		changes[i], latency[i] = sums[i].Changes, meanOf(&sums[i])
-	}
-	return changes, latency
-}
-
-// meanOf is the mean push latency of a point in seconds, below 0 without pushes.
-func meanOf(p *store.Point) float64 {
-	if p.Pushes == 0 {
-		return -1
-	}
-	return float64(p.Latency) / float64(p.Pushes) / 1e6
-}
-
-// loadDays reads the last day of all Sources. What was read before stays where that fails.
-func (b *board) loadDays(ctx context.Context) {
-	now := store.MicrosOf(b.d.o.Now())
-	points, err := b.d.st.Points(ctx, 0, store.Hour, now-(hours-1)*3600e6-now%3600e6, now+1)
-	if err != nil {
-		if ctx.Err() == nil {
-			b.d.stateFailed(err)
-			b.d.o.Log.Warn("the history of the last day cannot be read; it is tried again", logging.Err(err))
-		}
-		return
-	}
-	past := map[int64][]store.Point{}
-	for _, p := range points {
-		past[p.SourceID] = append(past[p.SourceID], p)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.past = past
-}
-
-// pastOf is a Source's last day as it was last read.
-func (b *board) pastOf(source int64) []store.Point {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.past[source]
-}
-
-// pointOf is a point as pages show it.
-func pointOf(p *store.Point) console.Point {
-	out := console.Point{
-		At: p.At.Time(), Changes: p.Changes, Failed: p.Failed, Bytes: p.Bytes, Pushes: p.Pushes, Misses: p.Misses,
-		Latency: meanOf(p), LatencyMost: -1,
-	}
-	if p.Pushes > 0 {
-		out.LatencyMost = float64(p.LatencyMost) / 1e6
-	}
-	return out
+	return sums
 }

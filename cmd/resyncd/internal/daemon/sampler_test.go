@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +23,14 @@ type chronicler struct {
 	mu   sync.Mutex
 	got  [][]store.Point
 	fail error
+	read int
+}
+
+func (c *chronicler) Points(context.Context, int64, store.Width, store.Micros, store.Micros) ([]store.Point, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read++
+	return nil, nil
 }
 
 func (c *chronicler) failing(err error) {
@@ -55,8 +62,6 @@ func TestSampler(t *testing.T) {
 		c := &chronicler{}
 		d := New(Options{Config: config.Default(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		d.sampler.st = c
-		var told atomic.Int32
-		d.sampler.told = func(context.Context) { told.Add(1) }
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.sample(ctx) }()
@@ -98,8 +103,8 @@ func TestSampler(t *testing.T) {
 		if diff := cmp.Diff(want, c.written()); diff != "" {
 			t.Error(diff)
 		}
-		if told.Load() != 2 || d.sampler.waiting(1) != (store.Point{}) {
-			t.Errorf("told %d times, waiting %+v", told.Load(), d.sampler.waiting(1))
+		if c.read != 12 || d.sampler.waiting(1) != (store.Point{}) {
+			t.Errorf("read %d times, waiting %+v", c.read, d.sampler.waiting(1))
 		}
 	})
 }
@@ -147,14 +152,15 @@ func TestClockSetBack(t *testing.T) {
 		if err := f.sampler.flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		f.loadDay(t.Context())
 	}
 	changed(-time.Minute, 1)
 	changed(10*365*24*time.Hour, 2)
 	f.clockJumped(t.Context(), -10*365*24*time.Hour)
 	changed(0, 4)
 	sum := int64(0)
-	for _, n := range f.overview(t)["lib"].Changes {
-		sum += n
+	for _, p := range f.overview(t)["lib"].Hours {
+		sum += p.Changes
 	}
 	if sum != 5 {
 		t.Errorf("%d changes are shown", sum)
@@ -185,12 +191,16 @@ func TestDay(t *testing.T) {
 		{At: hour(100), Changes: 1}, {At: hour(102) + 5, Changes: 2, Pushes: 2, Latency: 3e6}, {At: hour(101), Changes: 4},
 		{At: hour(60), Changes: 1000}, // too old
 	}
-	at := func(n int64) ([]int64, []float64) {
-		return series(hour(n).Time().Add(time.Minute), past, store.Point{At: hour(n), Changes: 7})
+	at := func(n int64) (changes []int64, hours []store.Point) {
+		hours = lastDay(hour(n).Time().Add(time.Minute), past, store.Point{At: hour(n), Changes: 7})
+		for _, p := range hours {
+			changes = append(changes, p.Changes)
+		}
+		return changes, hours
 	}
-	changes, latency := at(102)
-	if diff := cmp.Diff([]int64{1, 4, 9}, changes[21:]); diff != "" || len(changes) != 24 || latency[23] != 1.5 || latency[22] >= 0 {
-		t.Errorf("%s %v %v", diff, changes, latency)
+	changes, hours := at(102)
+	if diff := cmp.Diff([]int64{1, 4, 9}, changes[21:]); diff != "" || len(changes) != 24 || hours[23].Latency != 3e6 || hours[23].Pushes != 2 || hours[22].Pushes != 0 {
+		t.Errorf("%s %v", diff, hours)
 	}
 	if changes, _ = at(124); changes[0] != 4 || changes[1] != 2 || changes[23] != 7 {
 		t.Errorf("22 hours later: %v", changes)
@@ -198,15 +208,15 @@ func TestDay(t *testing.T) {
 	if changes, _ = at(1000); changes[22] != 0 || changes[23] != 7 {
 		t.Errorf("long after: %v", changes)
 	}
-	if changes, _ := series(hour(5).Time(), nil, store.Point{}); changes[23] != 0 || len(changes) != 24 {
-		t.Errorf("nothing ever: %v", changes)
+	if hours := lastDay(hour(5).Time(), nil, store.Point{}); hours[23].Changes != 0 || len(hours) != 24 {
+		t.Errorf("nothing ever: %v", hours)
 	}
 }
 
 // TestStates: what a subscription comes to is counted once, and so is each lease.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	var s states
+	h := newHubs(nil)
 	sub := store.Subscription{ID: 1, Verified: store.NoTime}
 	for i, step := range []struct {
 		state        store.SubscriptionState
@@ -218,11 +228,11 @@ func TestStates(t *testing.T) {
 		{store.SubGone, 12, true, false},
 	} {
 		sub.State, sub.Verified = step.state, step.verified
-		if came, leased := s.note(&sub); came != step.came || leased != step.leased {
+		if _, came, leased := h.note(&sub, 1); came != step.came || leased != step.leased {
 			t.Errorf("%d: came %v, leased %v", i, came, leased)
 		}
 	}
-	if len(s.last) != 0 {
-		t.Errorf("it remembers what is gone: %v", s.last)
+	if subs := h.of(0, 0).subs; len(subs) != 0 {
+		t.Errorf("it remembers what is gone: %v", subs)
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/health"
-	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	"resyncd/sync/report"
@@ -17,8 +18,7 @@ import (
 
 // at looks a Source up as it stands now: it is read anew. What is read stays out of the board, where it could take the
 // place of something newer, or bring a Source back that was forgotten meanwhile.
-func (k *dashboard) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
-	d := k.d
+func (d *Daemon) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
 	if !d.listeners.isOpen() {
 		return nil, nil, errStarting
 	}
@@ -48,7 +48,7 @@ func (k *dashboard) at(ctx context.Context, name string) (s *health.Standing, e 
 
 // Source implements console.Data.
 func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView, error) {
-	s, e, err := k.at(ctx, name)
+	s, e, err := k.d.at(ctx, name)
 	if err != nil {
 		return console.SourceView{}, err
 	}
@@ -60,34 +60,28 @@ func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView
 	if out.Sets, err = k.sets(ctx, s, id); err != nil {
 		return out, err
 	}
-	if out.Events, err = k.events(ctx, id); err != nil {
+	if out.Events, err = k.d.st.SubscriptionEvents(ctx, id, shownEvents); err != nil {
 		return out, err
 	}
 	if out.Runs, err = k.runs(ctx, s); err != nil {
 		return out, err
 	}
-	for filter, items := range map[store.Filter]*[]console.Item{
+	for filter, items := range map[store.Filter]*[]*store.Resource{
 		store.FilterOwed: &out.Owed, store.FilterHeld: &out.Held, store.FilterRefused: &out.Refusals,
 	} {
-		if *items, err = k.items(ctx, id, filter); err != nil {
+		*items, err = k.d.st.Scan(ctx, store.ScanQuery{SourceID: id, Filter: filter, Limit: shownItems})
+		if err != nil {
 			return out, err
 		}
 	}
 	now := store.MicrosOf(s.Now)
-	points, err := k.d.st.Points(ctx, id, store.Hour, now-shownDays*24*3600e6, now+1)
-	points = append(points, k.d.sampler.waiting(id)) // the chart adds up what lies in one hour
-	for i := range points {
-		out.Points = append(out.Points, pointOf(&points[i]))
-	}
+	out.Points, err = k.d.st.Points(ctx, id, store.Hour, now-shownDays*24*3600e6, now+1)
+	out.Points = append(out.Points, k.d.sampler.waiting(id)) // the chart adds up what lies in one hour
 	return out, err
 }
 
 func (k *dashboard) sets(ctx context.Context, s *health.Standing, source int64) ([]console.SetView, error) {
 	rows, err := k.d.st.Sets(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	subs, err := k.d.st.Subscriptions(ctx, source, false)
 	if err != nil {
 		return nil, err
 	}
@@ -102,32 +96,16 @@ func (k *dashboard) sets(ctx context.Context, s *health.Standing, source int64) 
 		if j < 0 { // it came just now
 			continue
 		}
-		v := setPage(s, set, &rows[j])
-		v.Found = foundWords(found[set.ID])
-		for n := range subs {
-			if subs[n].SetID == set.ID {
-				v.Channels = append(v.Channels, channelPage(&subs[n]))
-			}
-		}
+		v := console.SetView{SetStatus: *set, Finding: health.AssessSet(s, set), Found: found[set.ID],
+			Feed: s.Feeds[set.ID], From: beginning(set, &rows[j]).Time()}
+		v.Gaps = slices.Clone(v.Gaps)
+		slices.Reverse(v.Gaps)
 		if v.Documents, err = k.documents(ctx, source, set); err != nil {
 			return nil, err
 		}
 		out = append(out, v)
 	}
 	return out, nil
-}
-
-func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.SetView {
-	f := health.AssessSet(s, set)
-	v := console.SetView{
-		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State,
-		Why: logging.Redact(f.Why), Totals: totalsOf([]report.SetStatus{*set}), Proven: set.Proven.Time,
-		Baselines: set.Baselines, From: beginning(set, row).Time(),
-	}
-	for i := range slices.Backward(set.Gaps) {
-		v.Gaps = append(v.Gaps, gapView(&set.Gaps[i], s.Feeds[set.ID]))
-	}
-	return v
 }
 
 // beginning is the first instant that anything is known of.
@@ -142,12 +120,96 @@ func beginning(set *report.SetStatus, row *store.Set) store.Micros {
 	return first
 }
 
-// foundWords says how a set was discovered.
-func foundWords(how string) string {
-	return cmp.Or(map[string]string{
-		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync",
-		"link-header": "by a Link header",
-		"html-link":   "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
-		"up": "by a link from one of its documents", "index": "by an index",
-	}[how], how)
+// How much of each kind the page of a Source shows.
+const (
+	shownItems  = 50
+	shownEvents = 50
+	shownRuns   = 20 // of each set
+	shownDays   = 30
+)
+
+// runs are those of all sets, newest first.
+func (k *dashboard) runs(ctx context.Context, s *health.Standing) ([]console.RunView, error) {
+	var out []console.RunView
+	for i := range s.Status.Sets {
+		set := &s.Status.Sets[i]
+		runs, err := k.d.st.Runs(ctx, set.ID, shownRuns)
+		if err != nil {
+			return nil, err
+		}
+		for j := range runs {
+			out = append(out, console.RunView{Run: runs[j], Set: set.CapabilityList})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b console.RunView) int { return cmp.Compare(b.Started, a.Started) })
+	return out[:min(len(out), 2*shownRuns)], nil
+}
+
+// documentsMost is how many documents of a set are shown, spansLooked how many pieces of evidence are asked for their
+// names.
+const documentsMost, spansLooked = 20, 200
+
+// documents are those that a set was last read from: its Capability List, and what its newest evidence names.
+func (k *dashboard) documents(ctx context.Context, source int64, set *report.SetStatus) ([]store.Document, error) {
+	spans, err := k.d.st.Spans(ctx, set.ID, firstInstant, lastInstant, spansLooked)
+	if err != nil {
+		return nil, err
+	}
+	urls := []string{set.CapabilityList}
+	for _, s := range slices.Backward(spans) {
+		if s.Document != "" && len(urls) < documentsMost && !slices.Contains(urls, s.Document) {
+			urls = append(urls, s.Document)
+		}
+	}
+	var out []store.Document
+	for _, u := range urls {
+		doc, err := k.d.st.Document(ctx, source, u)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read document: %w", err)
+		}
+		out = append(out, doc)
+	}
+	return out, nil
+}
+
+// shownSpans is how many pieces of evidence a timeline shows.
+const shownSpans = 2000
+
+// firstInstant and lastInstant enclose all that documents may tell of.
+const firstInstant, lastInstant = store.Micros(-1) << 61, store.Micros(1) << 61
+
+// Timeline implements console.Data.
+func (k *dashboard) Timeline(ctx context.Context, name string, set int64, from, until time.Time) (console.Timeline,
+	error) {
+	var out console.Timeline
+	known, err := k.source(ctx, name)
+	if err != nil {
+		return out, err
+	}
+	sets, err := k.d.st.Sets(ctx, known.ID)
+	if err != nil {
+		return out, err
+	}
+	if !slices.ContainsFunc(sets, func(s store.Set) bool { return s.ID == set }) {
+		return out, console.ErrUnknown
+	}
+	out.Spans, err = k.d.st.Spans(ctx, set, store.MicrosOf(from), store.MicrosOf(until), shownSpans+1)
+	if len(out.Spans) > shownSpans {
+		out.Cut, out.Spans = true, newestSpans(out.Spans)
+	}
+	return out, err
+}
+
+// newestSpans leaves the one out that ends first.
+func newestSpans(spans []store.Span) []store.Span {
+	oldest := 0
+	for i := range spans {
+		if spans[i].Until < spans[oldest].Until {
+			oldest = i
+		}
+	}
+	return slices.Delete(spans, oldest, oldest+1)
 }

@@ -3,6 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,8 +19,8 @@ import (
 
 // sources are the configured Sources, each with its runner.
 type sources struct {
-	untaken atomic.Bool             // the configuration was invalid when it was last read again
-	weakest map[int64]websub.Method // signature, as it was at the start, by Source
+	untaken  atomic.Bool // the configuration was invalid when it was last read again
+	changing sync.Mutex  // held while runners take the places of others: two would follow one Source
 
 	mu     sync.Mutex
 	cfg    *config.Config
@@ -63,28 +66,11 @@ func (s *sources) runOf(id int64) *run {
 func (s *sources) all() []*runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]*runner, 0, len(s.byName))
-	for _, r := range s.byName {
-		out = append(out, r)
-	}
-	return out
-}
-
-// followed are the Sources that have a Follower now.
-func (s *sources) followed() (ids []int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, r := range s.byID {
-		if r.current() != nil {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Collect(maps.Values(s.byName))
 }
 
 // bind notes which Source of the store a runner is for.
-func (s *sources) bind(r *runner, id int64) config.Source {
+func (s *sources) bind(r *runner, id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.mu.Lock()
@@ -94,36 +80,42 @@ func (s *sources) bind(r *runner, id int64) config.Source {
 	}
 	r.id = id
 	s.byID[id] = r
-	return r.src
+}
+
+// remove takes a runner off the tables.
+func (s *sources) remove(r *runner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName[r.name] == r { // else it was configured anew meanwhile
+		delete(s.byName, r.name)
+	}
+	if s.byID[r.id] == r {
+		delete(s.byID, r.id)
+	}
 }
 
 // weakestOf is the weakest signature that is taken for a Source.
 func (s *sources) weakestOf(id int64) websub.Method {
 	if r := s.of(id); r != nil {
-		return weakestOf(r.source())
-	}
-	if m, ok := s.weakest[id]; ok { // its turn after the start is yet to come
-		return m
-	}
-	return websub.SHA1
-}
-
-func weakestOf(src config.Source) websub.Method {
-	if m, ok := websub.ParseMethod(src.MinSignature); ok {
-		return m
+		if m, ok := websub.ParseMethod(r.src.MinSignature); ok {
+			return m
+		}
 	}
 	return websub.SHA1
 }
 
-// load looks up the configured Sources that the store knows, so that the first notification after a start is held to
-// what was configured for its Source.
-func (s *sources) load(ctx context.Context, st store.Sources) error {
-	s.weakest = map[int64]websub.Method{}
-	known, err := st.Sources(ctx)
-	cfg := s.config()
+// loadSources gives each Source a runner that is started later, so that the first notification after a start is held
+// to what was configured for its Source.
+func (d *Daemon) loadSources(ctx context.Context) error {
+	known, err := d.st.Sources(ctx)
+	cfg := d.sources.config()
 	for i := range known {
 		if src, ok := cfg.Source(known[i].Name); ok {
-			s.weakest[known[i].ID] = weakestOf(src)
+			r := newRunner(d, src)
+			d.sources.mu.Lock()
+			d.sources.byName[r.name] = r
+			d.sources.mu.Unlock()
+			d.sources.bind(r, known[i].ID)
 		}
 	}
 	return err
@@ -136,7 +128,7 @@ const (
 	startWithin = 10 * time.Second
 )
 
-// startSources gives each Source a runner.
+// startSources has Sources followed.
 func (d *Daemon) startSources(ctx context.Context, sources []config.Source) {
 	step := startStep
 	if n := len(sources); n > 0 {
@@ -147,20 +139,36 @@ func (d *Daemon) startSources(ctx context.Context, sources []config.Source) {
 	}
 }
 
+// startSource has a Source followed, once the runner that it had before has come to its end.
 func (d *Daemon) startSource(ctx context.Context, src config.Source, first time.Duration) {
 	r := newRunner(d, src)
 	d.metrics.Begin(src.Name)
+	before := d.sources.named(src.Name)
+	if before != nil {
+		r.seen = before.seen
+		if id, err := before.known(); err == nil {
+			d.sources.bind(r, id)
+		}
+	}
 	d.sources.mu.Lock()
 	defer d.sources.mu.Unlock()
 	d.sources.byName[src.Name] = r
-	r.part = d.parts.start(ctx, "follow "+src.Name, func(ctx context.Context) error { return r.keep(ctx, first) })
+	r.part = d.parts.start(ctx, "follow "+src.Name, func(ctx context.Context) error {
+		if before != nil && before.part != nil {
+			before.part.stop()
+			<-before.part.done
+		}
+		return r.keep(ctx, first)
+	})
 }
 
 // endSources ends all at once, none waits for another.
 func (d *Daemon) endSources() {
 	var all []*part
 	for _, r := range d.sources.all() {
-		all = append(all, r.part)
+		if r.part != nil {
+			all = append(all, r.part)
+		}
 	}
 	endAll(all)
 }
@@ -178,32 +186,44 @@ func (d *Daemon) reload(ctx context.Context) {
 		return
 	}
 	d.sources.untaken.Store(false)
+	d.sources.changing.Lock()
+	defer d.sources.changing.Unlock()
 	old := d.sources.config()
-	diff := compareConfigs(old, now)
-	if len(diff.restart) > 0 {
-		d.o.Log.Warn("these keys take effect at the next start only", "keys", diff.restart)
+	if keys := restartKeys(old, now); len(keys) > 0 {
+		d.o.Log.Warn("these keys take effect at the next start only", "keys", keys)
 	}
 	d.sources.mu.Lock()
 	d.sources.cfg = merged(old, now)
 	d.sources.mu.Unlock()
-	for _, name := range diff.removed {
-		d.removeSource(ctx, name)
+	removed := 0
+	for _, s := range old.Sources {
+		if _, ok := now.Source(s.Name); !ok {
+			d.removeSource(ctx, s.Name)
+			removed++
+		}
 	}
-	for _, s := range diff.anew {
-		d.changeSource(s, true)
+	var added, changed []config.Source
+	for _, s := range now.Sources {
+		r := d.sources.named(s.Name)
+		switch was, ok := old.Source(s.Name); {
+		case !ok:
+			added = append(added, s)
+		case !reflect.DeepEqual(was, s):
+			changed = append(changed, s)
+		case r == nil: // it was forgotten
+			d.startSource(ctx, s, 0)
+		case r.isStuck():
+			r.wake()
+		}
 	}
-	for _, s := range diff.agreed {
-		d.changeSource(s, false)
-	}
-	d.startSources(ctx, diff.added)
-	d.wakeResting()
+	d.startSources(ctx, slices.Concat(changed, added))
 	if d.listeners.certs != nil {
 		if err := d.listeners.certs.Reload(); err != nil {
 			d.o.Log.Error("the certificate was not taken over; the old one stays", logging.Err(err))
 		}
 	}
-	d.o.Log.Info("the configuration was read again", "added", len(diff.added), "removed", len(diff.removed),
-		"changed", len(diff.anew)+len(diff.agreed))
+	d.o.Log.Info("the configuration was read again", "added", len(added), "removed", removed,
+		"changed", len(changed))
 }
 
 // removeSource is for a Source that is no longer configured: it is unsubscribed, mirror and state stay.
@@ -214,10 +234,7 @@ func (d *Daemon) removeSource(ctx context.Context, name string) {
 	}
 	endAll([]*part{r.part})
 	d.metrics.Forget(name)
-	d.sources.mu.Lock()
-	delete(d.sources.byName, name)
-	delete(d.sources.byID, r.id)
-	d.sources.mu.Unlock()
+	d.sources.remove(r)
 	// By its name: it may be known from an earlier run, and have leases, without having been worked on in this one.
 	known, err := d.st.Source(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -232,38 +249,12 @@ func (d *Daemon) removeSource(ctx context.Context, name string) {
 	}
 }
 
-// changeSource takes over what changed of a Source: what is agreed with hubs at once, without a stop; for the rest it
-// gets a new Follower. Leases are not touched by that.
-func (d *Daemon) changeSource(src config.Source, anew bool) {
-	r := d.sources.named(src.Name)
-	if r == nil {
-		return
-	}
-	if id := r.change(src, anew); id != 0 {
-		d.keeper.SetSource(id, plan(&src))
-	}
-	switch s := r.current(); {
-	case anew:
-		r.stop(nil)
-		r.wake()
-	case s != nil:
-		r.rediscover(s) // channels may be wanted that nobody asked for before
-	}
-}
-
-// wakeResting looks again after Sources that are at rest: forgotten ones that are still configured begin anew, and what
-// could not be worked on is tried at once.
-func (d *Daemon) wakeResting() {
-	for _, r := range d.sources.all() {
-		r.mu.Lock()
-		// One that is merely paused rests again at once; it may have been forgotten by a command of its own.
-		again := r.forgotten || r.problem != "" || r.run == nil && r.id != 0
-		r.forgotten = false
-		r.mu.Unlock()
-		if again {
-			r.wake()
-		}
-	}
+// isStuck reports whether nobody follows the Source though its turn has come: a reload tries it again at once. One that
+// is merely paused rests again; it may have been forgotten by a command of its own.
+func (r *runner) isStuck() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run == nil && r.id != 0 || r.problem != ""
 }
 
 // problems are what is wrong with a configuration, one by one.
@@ -277,4 +268,43 @@ func problems(err error) []string {
 		out[i] = p.String()
 	}
 	return out
+}
+
+// restartKeys are the keys in which two configurations differ that take effect at the next start.
+func restartKeys(old, now *config.Config) (keys []string) {
+	for _, k := range []struct {
+		key     string
+		was, is any
+	}{
+		{"data_dir", old.DataDir, now.DataDir},
+		{"store", old.Store, now.Store},
+		{"mirror", old.Mirror, now.Mirror},
+		{"callback.listen", old.Callback.Listen, now.Callback.Listen},
+		{"callback.base_url", old.Callback.BaseURL, now.Callback.BaseURL},
+		{"callback.max_body", old.Callback.MaxBody, now.Callback.MaxBody},
+		{"callback.tls_cert_file", old.Callback.TLSCertFile, now.Callback.TLSCertFile},
+		{"callback.tls_key_file", old.Callback.TLSKeyFile, now.Callback.TLSKeyFile},
+		{"console.listen", old.Console.Listen, now.Console.Listen},
+		{"console.user", old.Console.User, now.Console.User},
+		{"console.password", old.Console.Password.Reveal(), now.Console.Password.Reveal()},
+		{"console.token", old.Console.Token.Reveal(), now.Console.Token.Reveal()},
+		{"console.hosts", old.Console.Hosts, now.Console.Hosts},
+		{"network.idle_timeout", old.Network.IdleTimeout, now.Network.IdleTimeout},
+		{"network.user_agent", old.Network.UserAgent, now.Network.UserAgent},
+		{"network.contact", old.Network.Contact, now.Network.Contact},
+		{"network.allow", old.Network.Allow, now.Network.Allow},
+	} {
+		if fmt.Sprint(k.was) != fmt.Sprint(k.is) {
+			keys = append(keys, k.key)
+		}
+	}
+	return keys
+}
+
+// merged is the configuration that the daemon goes by after a reload: the new Sources, and of the rest what it was
+// started with.
+func merged(old, now *config.Config) *config.Config {
+	out := *old
+	out.Sources, out.Defaults = now.Sources, now.Defaults
+	return &out
 }

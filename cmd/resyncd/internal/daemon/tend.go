@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -36,8 +37,7 @@ func (d *Daemon) maintain(ctx context.Context) error {
 		case errors.Is(err, store.ErrCorrupt):
 			return err
 		case err != nil:
-			d.stateFailed(err)
-			d.o.Log.Warn("housekeeping failed; tried again in an hour", logging.Err(err))
+			d.stateTroubles(ctx, err, "housekeeping failed; tried again in an hour")
 			pause = tidyEvery
 		case more:
 			pause = tidyPause
@@ -49,19 +49,19 @@ func (d *Daemon) maintain(ctx context.Context) error {
 
 // scrub has each Source's mirror looked at slowly, all spread over the pause between two turns (F13).
 func (d *Daemon) scrub(ctx context.Context) error {
-	tick := time.NewTicker(scrubEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+	return every(ctx, scrubEvery, func() error {
+		var ids []int64
+		for _, r := range d.sources.all() {
+			if s := r.current(); s != nil {
+				ids = append(ids, s.f.SourceID())
+			}
 		}
-		ids := d.sources.followed()
+		slices.Sort(ids)
 		for i, id := range ids {
 			d.jobs.put(id, queue.KindScrub, time.Now().Add(scrubEvery*time.Duration(i)/time.Duration(len(ids))))
 		}
-	}
+		return nil
+	})
 }
 
 // schedule has a Source pulled when its schedule says so. It is pulled now, which is reported, if it never was or a
@@ -77,9 +77,7 @@ func (d *Daemon) schedule(ctx context.Context, id int64, src *config.Source) (no
 		now, last = true, at
 	}
 	d.jobs.Plan(id, src.Name, src.Schedule, last)
-	if d.hubs.leases.lacking(id) { // a hub that was lost before this run is still lost
-		d.hubs.pullFaster(id)
-	}
+	d.hubs.pace(id, false) // a hub that was lost before this run is still lost
 	return now
 }
 
@@ -97,9 +95,7 @@ func (d *Daemon) lastPull(ctx context.Context, id int64) (time.Time, error) {
 		if !sets[i].LastPull.Known() {
 			return time.Time{}, nil
 		}
-		if !first.Known() || sets[i].LastPull < first {
-			first = sets[i].LastPull
-		}
+		first = store.Earliest(first, sets[i].LastPull)
 	}
 	return first.Time(), nil
 }

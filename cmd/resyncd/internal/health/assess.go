@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,37 +24,30 @@ type Standing struct {
 
 	Configured, Following bool
 	Push                  config.Push
-	Poll                  time.Duration  // the usual pause between two pulls
-	Again                 time.Duration  // how soon what cannot be worked on is tried again, at the latest
-	Next                  time.Time      // the next pull, as the timetable has it; zero: none
-	GapPatience           time.Duration  // how long a list may lag
-	Feeds                 map[int64]bool // sets that are feeds
-	Halted                error          // why the mirror takes no files
-	State                 error          // why the state database was not written last
-	Unread                error          // what kept the last pull from being whole; told by sets where there are any
-	Suspect               map[int64]bool // sets whose hub does not tell of changes
-	Rejected              string         // why a notification was not taken lately, "" for none
-	Deaf                  bool           // hubs cannot reach our callback
-	Owed                  *console.Item  // one that was tried in vain, nil for none
-}
-
-// Finding is one thing worth saying about a Source or a set.
-type Finding struct {
-	Level      console.Level
-	State, Why string
+	Poll                  time.Duration   // the usual pause between two pulls
+	Again                 time.Duration   // how soon what cannot be worked on is tried again, at the latest
+	Next                  time.Time       // the next pull, as the timetable has it; zero: none
+	GapPatience           time.Duration   // how long a list may lag
+	Feeds                 map[int64]bool  // sets that are feeds
+	Halted                error           // why the mirror takes no files
+	State                 error           // why the state database was not written last
+	Unread                error           // what kept the last pull from being whole; told by sets where there are any
+	Suspect               map[int64]bool  // sets whose hub does not tell of changes
+	Rejected              string          // why a notification was not taken lately, "" for none
+	Deaf                  bool            // hubs cannot reach our callback
+	Owed                  *store.Resource // one that was tried in vain, nil for none
 }
 
 // unprovableFor is how long a gap that nobody can close is told of first; it stays in the list of gaps.
 const unprovableFor = 7 * 24 * time.Hour
 
 // Assess says how a Source stands, and what to do. The worst decides; others as bad are named.
-func Assess(s *Standing) Finding {
+func Assess(s *Standing) console.Finding {
 	switch {
 	case !s.Configured:
-		return Finding{console.Busy, "not configured", "It is not configured any more: its files stay as they are, " +
-			"and nobody follows it. Put it back into `sources` to go on."}
+		return say("not configured")
 	case s.Status.Paused:
-		return Finding{console.Warn, "paused", "Paused by an operator: nothing is pulled or fetched until Resume."}
+		return say("paused")
 	}
 	found := aboutSource(s)
 	for i := range s.Status.Sets {
@@ -63,9 +57,8 @@ func Assess(s *Standing) Finding {
 }
 
 // AssessSet is assess for one set.
-func AssessSet(s *Standing, set *report.SetStatus) Finding {
-	switch {
-	case !s.Configured, s.Status.Paused, s.Status.Problem != nil:
+func AssessSet(s *Standing, set *report.SetStatus) console.Finding {
+	if !s.Configured || s.Status.Paused || s.Status.Problem != nil {
 		return Assess(s)
 	}
 	return worst(aboutSet(s, set), inStep([]report.SetStatus{*set}))
@@ -73,8 +66,8 @@ func AssessSet(s *Standing, set *report.SetStatus) Finding {
 
 // worst picks what decides, the first of those that are as bad, and appends what else is wrong. If nothing is as bad as
 // what holds anyway, that decides.
-func worst(found []Finding, anyway Finding) Finding {
-	var out Finding
+func worst(found []console.Finding, anyway console.Finding) console.Finding {
+	var out console.Finding
 	for _, f := range found {
 		if f.Level > out.Level {
 			out = f
@@ -98,137 +91,115 @@ func worst(found []Finding, anyway Finding) Finding {
 }
 
 // inStep is what is said where nothing is wrong.
-func inStep(sets []report.SetStatus) Finding {
+func inStep(sets []report.SetStatus) console.Finding {
 	for i := range sets {
 		if !sets[i].InStep {
-			return Finding{console.Busy, "catching up", "What the Source told is being carried out."}
+			return say("catching up")
 		}
 	}
 	if len(sets) == 0 {
-		return Finding{console.Busy, "starting", "It was not read yet."}
+		return say("unread")
 	}
-	return Finding{console.Good, "in step", ""}
+	return say("in step")
 }
 
 // aboutSource is what concerns the Source as a whole.
-func aboutSource(s *Standing) (found []Finding) {
-	say := func(level console.Level, state, format string, args ...any) {
-		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
-	}
+func aboutSource(s *Standing) (found []console.Finding) {
 	if s.State != nil {
-		say(console.Bad, "state failing", "%s. Hubs are told to come again; work goes on by itself.",
-			sentence(s.State.Error()))
+		found = append(found, say("state", sentence(s.State.Error())))
 	}
 	switch {
 	case s.Halted != nil:
 		found = append(found, haltedFor(s.Halted))
 	case len(s.Status.Sets) == 0 && s.Unread != nil:
-		say(console.Bad, "failing", "%s", failing(s.Unread.Error(), fetch.CauseOf(s.Unread), s))
+		found = append(found, say("failing", failing(s.Unread.Error(), fetch.CauseOf(s.Unread), s)))
 	case s.Status.Unread: // nor before this start
-		say(console.Bad, "failing", "%s", failing(*s.Status.Problem, s.Status.Cause, s))
+		found = append(found, say("failing", failing(*s.Status.Problem, s.Status.Cause, s)))
 	case s.Status.Problem != nil:
-		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.Status.Problem), Span(s.Again))
+		found = append(found, say("not working", sentence(*s.Status.Problem), console.Span(s.Again)))
 	case len(s.Status.Sets) == 0 && s.Following:
-		say(console.Busy, "starting", "Its first pull is under way.")
+		found = append(found, say("first pull"))
 	case !s.Following:
-		say(console.Busy, "waiting", "Nobody works on it just now; its turn comes within seconds.")
+		found = append(found, say("waiting"))
 	}
 	return found
 }
 
 // aboutSet is what concerns one set, the worst of its kind first.
-func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
-	say := func(level console.Level, state, format string, args ...any) {
-		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
-	}
+func aboutSet(s *Standing, set *report.SetStatus) (found []console.Finding) {
 	if set.Problem != nil && (s.Halted == nil || set.Cause != store.CauseDisk) { // the halt says it better
-		say(console.Bad, "failing", "%s", failing(*set.Problem, set.Cause, s))
+		found = append(found, say("failing", failing(*set.Problem, set.Cause, s)))
 	}
 	if set.Held > 0 {
-		say(console.Warn, "removals held", "%s held for you, because the new list lacks so many: Approve removes the "+
-			"files, Reject keeps them until the list changes.", count(set.Held, "removal is", "removals are"))
+		found = append(found, say("held", count(set.Held, "removal is", "removals are")))
 	}
 	found = append(found, aboutOwed(s, set)...)
 	found = append(found, aboutGaps(s, set)...)
 	found = append(found, aboutPush(s, set)...)
-	wrong := slices.ContainsFunc(found, func(f Finding) bool { return f.Level > console.Good })
-	if late := lateSince(s, set); late != "" && !wrong {
-		say(console.Busy, "late", "%s", late)
+	if !slices.ContainsFunc(found, func(f console.Finding) bool { return f.Level > console.Good }) {
+		found = append(found, aboutTime(s, set)...)
 	}
 	if set.Refused > 0 {
-		say(console.Good, "", "%s outside scope or policy: `resyncd ls --refused` lists them, `scope` admits them.",
-			count(set.Refused, "resource is", "resources are"))
+		found = append(found, say("refused", count(set.Refused, "resource is", "resources are")))
 	}
 	return found
 }
 
-func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
+func aboutOwed(s *Standing, set *report.SetStatus) []console.Finding {
+	many := count(set.Owed, "resource is", "resources are")
 	switch {
 	case set.Owed == 0:
 		return nil
 	case s.Halted != nil: // which says why
-		return []Finding{{console.Warn, "owed", count(set.Owed, "resource is", "resources are") +
-			" owed until the mirror takes files."}}
-	case s.Owed == nil || s.Owed.Attempts == 0:
-		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") +
-			" being fetched."}}
+		return []console.Finding{say("owed by the disk", many)}
+	case s.Owed == nil || s.Owed.Work.Attempts == 0:
+		return []console.Finding{say("fetching", many)}
 	}
-	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"),
-		hint(s.Owed.Cause), Clipped(s.Owed.Reason))
-	if !s.Owed.NextTry.IsZero() {
-		why += " Tried again " + s.when(s.Owed.NextTry) + "."
+	work := &s.Owed.Work
+	f := say("owed", many, hint(cmp.Or(work.Cause, work.Class)), Clipped(work.Reason))
+	if due := work.Due.Time(); !due.IsZero() {
+		f.Why += " Tried again " + s.when(due) + "."
 	}
-	return []Finding{{console.Warn, "owed", why}}
+	return []console.Finding{f}
 }
 
 // aboutGaps tells of the oldest gap that is open, or that nobody can close and that is news; the page lists all.
-func aboutGaps(s *Standing, set *report.SetStatus) []Finding {
+func aboutGaps(s *Standing, set *report.SetStatus) []console.Finding {
 	for i := range set.Gaps {
-		if f, ok := aboutGap(s, &set.Gaps[i], s.Feeds[set.ID]); ok {
-			return []Finding{f}
+		g := &set.Gaps[i]
+		hole := fmt.Sprintf("between %s and %s", stampOf(g.From.Time), stampOf(g.Until.Time))
+		f := say("open", hole)
+		switch state := store.GapState(g.State); {
+		case state == store.GapLagging:
+			patience := ""
+			if s.GapPatience > 0 {
+				patience = fmt.Sprintf("; after %s everything is compared", console.Span(s.GapPatience))
+			}
+			f = say("lagging", stampOf(g.Found.Time), hole, patience)
+		case state == store.GapBaseline:
+			f = say("baseline", hole)
+		case state.Open():
+		case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
+			continue
+		case s.Feeds[set.ID]:
+			f = say("cut short", hole)
+		default:
+			f = say("unprovable", hole)
 		}
+		return []console.Finding{f}
 	}
 	return nil
 }
 
-func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
-	hole := fmt.Sprintf("between %s and %s", stampOf(g.From.Time), stampOf(g.Until.Time))
-	state := store.GapState(g.State)
-	switch {
-	case state == store.GapLagging:
-		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened "+
-			"%s. It is asked again and again", stampOf(g.Found.Time), hole)
-		if s.GapPatience > 0 {
-			why += fmt.Sprintf("; after %s everything is compared", Span(s.GapPatience))
-		}
-		return Finding{console.Warn, "list lags", why + "."}, true
-	case state == store.GapBaseline:
-		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole +
-			": everything is compared."}, true
-	case state.Open():
-		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole +
-			": the Source's list is asked."}, true
-	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
-		return Finding{}, false
-	case feed:
-		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole +
-			" may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
-	}
-	return Finding{console.Warn, "unproven", "Nobody can prove what happened " + hole +
-		": everything is compared as soon as the Resource List changes."}, true
-}
-
-// lateSince says why a set is not known to be in step though nothing went wrong.
-func lateSince(s *Standing, set *report.SetStatus) string {
+// aboutTime says why a set is not known to be in step though nothing went wrong.
+func aboutTime(s *Standing, set *report.SetStatus) []console.Finding {
 	due := set.NextPull.Time
 	switch {
 	case set.InStep:
-		return ""
 	case set.LastPull.IsZero():
-		return "Its first pull is under way."
+		return []console.Finding{say("first pull of the set")}
 	case !due.IsZero() && due.Before(s.Now):
-		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.",
-			s.when(due), s.when(set.LastPull.Time))
+		return []console.Finding{say("late", s.when(due), s.when(set.LastPull.Time))}
 	}
-	return ""
+	return nil
 }

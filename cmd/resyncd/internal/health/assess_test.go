@@ -123,7 +123,9 @@ func TestAssess(t *testing.T) {
 		{"held", func(s *Standing) { set(s).Held, set(s).InStep = 12, false }, console.Warn, "removals held", []string{"12 removals are held", "Approve", "Reject"}},
 		{"owed", func(s *Standing) {
 			set(s).Owed, set(s).InStep = 2, false
-			s.Owed = &console.Item{URI: "u", Reason: "get https://lib.example/a: answered 403 Forbidden", Cause: "http-403", Attempts: 3, NextTry: noon.Add(time.Minute)}
+			s.Owed = &store.Resource{URI: "u", Work: store.Work{
+				Reason: "get https://lib.example/a: answered 403 Forbidden", Cause: "http-403", Attempts: 3, Due: store.MicrosOf(noon.Add(time.Minute)),
+			}}
 		}, console.Warn, "owed", []string{"2 resources are owed", "403", "Tried again at 12:01:00", "`auth`"}},
 		{"fetching", func(s *Standing) { set(s).Owed, set(s).InStep = 1, false }, console.Busy, "fetching", []string{"1 resource is being fetched"}},
 		{"list lags", func(s *Standing) { gap(s, store.GapLagging) }, console.Warn, "list lags",
