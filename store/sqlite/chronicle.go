@@ -71,34 +71,21 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	places := slices.SortedFunc(maps.Keys(sums), func(a, b bucket) int { // the order of the table
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source))
 	})
-	return s.db.Write(ctx, "add to the history", func(ctx context.Context, w *dbfile.Writer) error {
-		return putPoints(ctx, w, places, sums)
-	})
-}
-
-// putPoints writes the sums of the existing Sources.
-func putPoints(ctx context.Context, w *dbfile.Writer, places []bucket, sums map[bucket]*store.Point) error {
-	known, err := dbfile.All(ctx, w, idField, "SELECT id FROM source WHERE name IS NOT NULL ORDER BY id")
-	if err != nil {
-		return err
-	}
-	places = slices.DeleteFunc(places, func(at bucket) bool {
-		_, there := slices.BinarySearch(known, at.source)
-		return !there
-	})
-	return writeRows(ctx, w, pointHead, pointRow, pointTail, places, func(args []any, at bucket) []any {
-		p := sums[at]
-		return append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes, p.Latency,
-			p.LatencyMost, p.Misses)
+	return s.db.Write(ctx, "add to the history", func(tx *dbfile.Session) {
+		known := dbfile.All(tx, idField, "SELECT id FROM source WHERE name IS NOT NULL")
+		places = slices.DeleteFunc(places, func(at bucket) bool { return !slices.Contains(known, at.source) })
+		writeRows(tx, pointHead, pointRow, pointTail, places, func(args []any, at bucket) []any {
+			p := sums[at]
+			return append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes,
+				p.Latency, p.LatencyMost, p.Misses)
+		})
 	})
 }
 
 // Points implements store.Chronicle.
 func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 	until store.Micros) ([]store.Point, error) {
-	if s.lacks(schemaChronicle) {
-		return nil, nil
-	}
+	r := s.db.Read(ctx, "read the history")
 	query, args := "SELECT "+pointColumns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w),
 		int64(from), int64(until)}
 	if sourceID != 0 { // from each instant with a point to the next
@@ -108,9 +95,9 @@ func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 			SELECT ` + pointColumns + " FROM t CROSS JOIN series ON width = ?1 AND at = t.begun AND source_id = ?4"
 		args = append(args, sourceID)
 	}
-	points, err := dbfile.All(ctx, s.db, pointFields, query, args...)
+	points := dbfile.All(r, pointFields, query, args...)
 	slices.SortFunc(points, func(a, b store.Point) int {
 		return cmp.Or(cmp.Compare(a.SourceID, b.SourceID), cmp.Compare(a.At, b.At))
 	})
-	return points, s.db.Fail("read the history", err)
+	return points, r.Err()
 }

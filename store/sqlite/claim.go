@@ -25,24 +25,23 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 	if !s.db.Writable() {
 		return store.Claim{}, nil, fmt.Errorf("claim a source: %w", store.ErrReadOnly)
 	}
-	var name, last string
-	err := s.db.Get(ctx, "SELECT name, holder FROM source WHERE id = ? AND name IS NOT NULL", []any{sourceID}, &name,
-		&last)
-	if err != nil {
-		return store.Claim{}, nil, s.db.Fail(fmt.Sprintf("claim source %d", sourceID), err)
+	r := s.db.Read(ctx, fmt.Sprintf("claim source %d", sourceID))
+	known := dbfile.One(r, sourceFields, selectSource+"id = ? AND name IS NOT NULL", sourceID)
+	if err := r.Err(); err != nil {
+		return store.Claim{}, nil, err
 	}
 	unlock, free, err := dbfile.Lock(s.lockPath(sourceID))
 	switch {
 	case err != nil:
-		return store.Claim{}, nil, fmt.Errorf("claim source %s: %w", name, err)
+		return store.Claim{}, nil, fmt.Errorf("claim source %s: %w", known.Name, err)
 	case !free:
-		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
+		return store.Claim{}, nil, &store.HeldError{Source: known.Name, Holder: known.Holder}
 	}
 	c := &claim{unlock: unlock}
 	// A power cut may take the epoch back, because it also ends the process that the epoch would fence off.
-	err = s.db.WriteAsync(ctx, "claim source "+name, func(ctx context.Context, w *dbfile.Writer) error {
-		return w.Get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL
-			RETURNING epoch`, []any{holder, sourceID}, &c.epoch)
+	err = s.db.WriteAsync(ctx, "claim source "+known.Name, func(tx *dbfile.Session) {
+		c.epoch = dbfile.One(tx, idField, `UPDATE source SET epoch = epoch + 1, holder = ?
+			WHERE id = ? AND name IS NOT NULL RETURNING epoch`, holder, sourceID)
 	})
 	if err != nil {
 		return store.Claim{}, nil, errors.Join(err, unlock())
@@ -74,24 +73,19 @@ func (s *Store) held(c store.Claim) bool {
 	return h != nil && h.epoch == c.Epoch
 }
 
-type writeFunc func(ctx context.Context, what string, fn func(context.Context, *dbfile.Writer) error) error
+type writeFunc func(ctx context.Context, what string, fn func(*dbfile.Session)) error
 
 // fenced runs fn in a transaction that succeeds only while the claim is the newest of its Source.
 func (s *Store) fenced(ctx context.Context, write writeFunc, what string, c store.Claim,
-	fn func(context.Context, *dbfile.Writer) error) error {
+	fn func(*dbfile.Session)) error {
 	if s.db.Writable() && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)
 	}
-	return write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
-		var newest bool
-		err := w.Get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL)",
-			[]any{c.SourceID, c.Epoch}, &newest)
-		if err != nil {
-			return err
+	return write(ctx, what, func(tx *dbfile.Session) {
+		if tx.Has("SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL", c.SourceID, c.Epoch) {
+			fn(tx)
+		} else {
+			tx.Fail(store.ErrFenced)
 		}
-		if !newest {
-			return store.ErrFenced
-		}
-		return fn(ctx, w)
 	})
 }

@@ -32,6 +32,7 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 
 type commit struct {
 	s       *Store
+	tx      *dbfile.Session
 	c       *store.Commit
 	source  int64
 	ids     []int64             // of c.Resources
@@ -40,21 +41,18 @@ type commit struct {
 	args    []any               // reused
 }
 
-func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
-	for _, step := range []func(context.Context, *dbfile.Writer) error{
+func (p *commit) apply(tx *dbfile.Session) {
+	p.tx = tx
+	for _, step := range []func(){
 		p.checkSets, p.resources, p.writeFolders, p.contents, p.wants, p.dropTombstones, p.sets, p.gaps, p.dropGaps,
-		p.inbox,
-		p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
+		p.inbox, p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
 	} {
-		if err := step(ctx, w); err != nil {
-			return err
-		}
+		step()
 	}
-	return nil
 }
 
 // checkSets fails if a part of the commit is of another Source's set: it would be written without a claim.
-func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) checkSets() {
 	sets := map[int64]bool{}
 	for i := range p.c.Resources {
 		if want := p.c.Resources[i].Want; want != nil {
@@ -82,59 +80,41 @@ func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
 		sets[p.c.DropTombstones.SetID] = true
 	}
 	for id := range sets {
-		if err := p.s.owned(ctx, w, p.c.Claim, id); err != nil {
-			return err
-		}
+		p.s.owned(p.tx, p.c.Claim, id)
 	}
-	return nil
 }
 
-func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) sets() {
 	for i := range p.c.Sets {
 		change := &p.c.Sets[i]
 		if st := change.State; st != nil {
-			_, err := w.Exec(ctx, update("sets", stateColumns)+"id = ?", append(stateFields(st), change.ID)...)
-			if err != nil {
-				return err
-			}
+			p.tx.Exec(update("sets", stateColumns)+"id = ?", append(stateFields(st), change.ID)...)
 		}
 		if change.Resources == 0 && change.Bytes == 0 {
 			continue
 		}
 		var wrong bool
-		err := w.Get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ?
+		p.tx.Get(`UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ?
 			RETURNING resources < 0 OR bytes < 0`, []any{change.Resources, change.Bytes, change.ID}, &wrong)
-		if err != nil {
-			return err
-		}
 		if wrong {
 			p.s.log.Warn("the counters of a set were wrong; counted anew", "set", change.ID)
-			_, err := w.Exec(ctx, `UPDATE sets SET (resources, bytes) =
+			p.tx.Exec(`UPDATE sets SET (resources, bytes) =
 				(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
 					WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
 				WHERE id = ?`, change.ID)
-			if err != nil {
-				return err
-			}
 		}
 	}
-	return nil
 }
 
-func (p *commit) sourceChange(ctx context.Context, w *dbfile.Writer) error {
-	ch := p.c.Source
-	if ch == nil {
-		return nil
+func (p *commit) sourceChange() {
+	if ch := p.c.Source; ch != nil { // what is nil in it is NULL
+		p.tx.Exec(`UPDATE source SET root_id = coalesce(?, root_id), unclean = coalesce(?, unclean),
+			policy = coalesce(?, policy) WHERE id = ?`, ch.RootID, ch.Unclean, ch.Policy, p.source)
 	}
-	// What is nil is NULL.
-	_, err := w.Exec(ctx, `UPDATE source SET root_id = coalesce(?, root_id), unclean = coalesce(?, unclean),
-		policy = coalesce(?, policy) WHERE id = ?`, ch.RootID, ch.Unclean, ch.Policy, p.source)
-	return err
 }
 
-func (p *commit) checkSource(sourceID int64) error {
+func (p *commit) checkSource(sourceID int64) {
 	if sourceID != 0 && sourceID != p.source {
-		return fmt.Errorf("a record of source %d in a commit of source %d", sourceID, p.source)
+		p.tx.Fail(fmt.Errorf("a record of source %d in a commit of source %d", sourceID, p.source))
 	}
-	return nil
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,22 +35,19 @@ const (
 )
 
 // resources inserts and updates resources. It fills p.ids.
-func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) resources() {
 	p.ids = make([]int64, len(p.c.Resources))
 	var inserts []int
 	for i := range p.c.Resources {
 		r := &p.c.Resources[i]
 		if p.ids[i] = r.ID; r.ID == 0 {
 			if r.URI == "" {
-				return errors.New("a new resource without a URI")
+				p.tx.Fail(errors.New("a new resource without a URI"))
 			}
 			inserts = append(inserts, i)
 		}
 	}
-	known, err := p.insert(ctx, w, inserts)
-	if err != nil {
-		return err
-	}
+	known := p.insert(inserts)
 	u := updates{p: p}
 	from, to := idRange(p.source)
 	for i := range p.c.Resources {
@@ -61,39 +57,28 @@ func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
 			continue
 		}
 		if id < from || id >= to {
-			return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
+			p.tx.Fail(fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound))
 		}
-		if err := u.add(ctx, w, i); err != nil {
-			return err
-		}
-		if r.Key == "" {
-			continue
-		}
-		n, err := w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
+		u.add(i)
+		if r.Key != "" && p.tx.Exec("UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key,
+			nameArg(r), id) > 0 {
 			p.addFolders(r)
 		}
 	}
-	if err := u.write(ctx, w); err != nil {
-		return err
-	}
-	return mustExist(ctx, w, u.unchanged)
+	u.write()
+	p.mustExist(u.unchanged)
 }
 
 // mustExist fails unless all of these resources exist: a want must keep its resource.
-func mustExist(ctx context.Context, w *dbfile.Writer, ids []int64) error {
+func (p *commit) mustExist(ids []int64) {
 	if len(ids) == 0 {
-		return nil
+		return
 	}
-	missing, err := dbfile.All(ctx, w, idField, `SELECT j.value FROM json_each(?) j
+	missing := dbfile.All(p.tx, idField, `SELECT j.value FROM json_each(?) j
 		WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.id = j.value)`, column.IDs(ids))
-	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("resources %d: %w", missing, store.ErrNotFound)
+	if len(missing) > 0 {
+		p.tx.Fail(fmt.Errorf("resources %d: %w", missing, store.ErrNotFound))
 	}
-	return err
 }
 
 // updates gathers changes of different rows that set the same columns, to write several in one
@@ -106,7 +91,7 @@ type updates struct {
 	unchanged []int64        // rows without a change of their own
 }
 
-func (u *updates) add(ctx context.Context, w *dbfile.Writer, i int) error {
+func (u *updates) add(i int) {
 	r, id := &u.p.c.Resources[i], u.p.ids[i]
 	var set string
 	switch {
@@ -118,20 +103,17 @@ func (u *updates) add(ctx context.Context, w *dbfile.Writer, i int) error {
 		set = updateWork
 	default:
 		u.unchanged = append(u.unchanged, id)
-		return nil
+		return
 	}
 	if set != u.set || u.rows[id] {
-		if err := u.write(ctx, w); err != nil {
-			return err
-		}
+		u.write()
 		u.set, u.rows = set, map[int64]bool{}
 	}
 	u.which, u.rows[id] = append(u.which, i), true
-	return nil
 }
 
 // write writes what was gathered, in the order of the rows.
-func (u *updates) write(ctx context.Context, w *dbfile.Writer) error {
+func (u *updates) write() {
 	p := u.p
 	slices.SortFunc(u.which, func(a, b int) int { return cmp.Compare(p.ids[a], p.ids[b]) })
 	row := parametersFor(u.set + ", id")
@@ -152,36 +134,26 @@ func (u *updates) write(ctx context.Context, w *dbfile.Writer) error {
 		if len(part) == 1 {
 			query = "UPDATE resource SET " + strings.ReplaceAll(u.set, "v.column", "?") + " WHERE id = ?1"
 		}
-		n, err := w.Exec(ctx, query, p.args...)
-		if err == nil && n < int64(len(part)) {
+		if p.tx.Exec(query, p.args...) < int64(len(part)) {
 			for _, i := range part {
 				u.unchanged = append(u.unchanged, p.ids[i]) // one is missing, and mustExist finds which
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
 	u.which = u.which[:0]
-	return nil
 }
 
 // insert adds new resources, with ids in the order given, and returns those that were known
 // already. The rows are written in the order of their URIs, which is nearly that of their names: in
 // random order each row would touch index pages of its own, and a batch each page several times.
-func (p *commit) insert(ctx context.Context, w *dbfile.Writer, inserts []int) (known map[int]bool, err error) {
+func (p *commit) insert(inserts []int) (known map[int]bool) {
 	if len(inserts) == 0 {
-		return nil, nil
-	}
-	var next int64
-	err = w.Get(ctx, "UPDATE source SET next_resource = next_resource + ?1 WHERE id = ?2 RETURNING next_resource - ?1",
-		[]any{len(inserts), p.source}, &next)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	from, to := idRange(p.source)
-	if next += from; next+int64(len(inserts)) > to {
-		return nil, fmt.Errorf("source %d has had too many resources", p.source)
+	next := from + p.take("next_resource", len(inserts))
+	if next+int64(len(inserts)) > to {
+		p.tx.Fail(fmt.Errorf("source %d has had too many resources", p.source))
 	}
 	for _, i := range inserts {
 		p.ids[i] = next
@@ -191,36 +163,28 @@ func (p *commit) insert(ctx context.Context, w *dbfile.Writer, inserts []int) (k
 		func(a, b int) int { return strings.Compare(p.c.Resources[a].URI, p.c.Resources[b].URI) })
 	known = map[int]bool{}
 	for part := range batches(inserts) {
-		if err := p.insertRows(ctx, w, part, known); err != nil {
-			return nil, err
-		}
+		p.insertRows(part, known)
 	}
-	return known, nil
+	return known
 }
 
-func (p *commit) insertRows(ctx context.Context, w *dbfile.Writer, which []int, known map[int]bool) error {
+func (p *commit) insertRows(which []int, known map[int]bool) {
 	p.args = p.args[:0]
 	for _, i := range which {
 		r := &p.c.Resources[i]
 		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
 		p.args = appendWork(appendHave(p.args, r.Have), r.Work)
 	}
-	n, err := w.Exec(ctx, insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...)
-	if err != nil || n == int64(len(which)) {
-		return err
+	if p.tx.Exec(insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...) == int64(len(which)) {
+		return
 	}
 	for _, i := range which {
-		var id int64
-		err := w.Get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?",
-			[]any{p.source, p.c.Resources[i].URI}, &id)
-		if err != nil {
-			return err
-		}
+		id := dbfile.One(p.tx, idField, "SELECT id FROM resource WHERE source_id = ? AND uri = ?", p.source,
+			p.c.Resources[i].URI)
 		if known[i] = id != p.ids[i]; known[i] {
 			p.ids[i] = id
 		}
 	}
-	return nil
 }
 
 func nameArg(r *store.ResourceChange) any {
@@ -265,21 +229,21 @@ func (p *commit) addFolders(r *store.ResourceChange) {
 }
 
 // writeFolders records the folders, sorted: deep trees have more folders than files.
-func (p *commit) writeFolders(ctx context.Context, w *dbfile.Writer) error {
-	return writeRows(ctx, w, "INSERT OR FAIL INTO folder (source_id, name) VALUES ", "(?, ?)",
+func (p *commit) writeFolders() {
+	writeRows(p.tx, "INSERT OR FAIL INTO folder (source_id, name) VALUES ", "(?, ?)",
 		" ON CONFLICT DO NOTHING", slices.Sorted(maps.Keys(p.folders)),
 		func(args []any, name string) []any { return append(args, p.source, name) })
 }
 
 // wants writes the wants, in the order of the commit.
-func (p *commit) wants(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) wants() {
 	var which []int
 	for i := range p.c.Resources {
 		if p.c.Resources[i].Want != nil {
 			which = append(which, i)
 		}
 	}
-	return writeRows(ctx, w, wantHead, wantRow, wantTail, which,
+	writeRows(p.tx, wantHead, wantRow, wantTail, which,
 		func(args []any, i int) []any { return appendWant(args, p.ids[i], p.c.Resources[i].Want) })
 }
 

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"slices"
 
 	"resyncd/store"
@@ -29,16 +28,13 @@ type received struct {
 	last                  store.Micros
 }
 
-func (g *group) apply(ctx context.Context, w *dbfile.Writer) error {
+func (g *group) apply(tx *dbfile.Session) {
 	known := map[int64]bool{} // existing Sources
 	var keep, marks []int
 	for i, d := range g.ds {
 		there, asked := known[d.SourceID]
 		if !asked {
-			var err error
-			if there, err = knownSource(ctx, w, d.SourceID); err != nil {
-				return err
-			}
+			there = knownSource(tx, d.SourceID)
 			known[d.SourceID] = there
 		}
 		if !there {
@@ -48,16 +44,10 @@ func (g *group) apply(ctx context.Context, w *dbfile.Writer) error {
 			marks = append(marks, i)
 		}
 	}
-	if err := g.mark(ctx, w, g.recent, marks); err != nil {
-		return err
-	}
+	g.mark(tx, g.recent, marks)
 	keep = slices.DeleteFunc(keep, func(i int) bool { return g.repeated[i] })
-	if err := g.insert(ctx, w, keep); err != nil {
-		return err
-	}
-	if err := g.count(ctx, w); err != nil {
-		return err
-	}
+	g.insert(tx, keep)
+	g.count(tx)
 	grown := map[int64]store.InboxSize{} // by Source
 	for _, i := range keep {
 		d := g.ds[i]
@@ -67,14 +57,11 @@ func (g *group) apply(ctx context.Context, w *dbfile.Writer) error {
 		grown[d.SourceID] = size
 	}
 	for source, size := range grown {
-		if err := resize(ctx, w, source, size); err != nil {
-			return err
-		}
+		resize(tx, source, size)
 	}
-	return nil
 }
 
-func (g *group) insert(ctx context.Context, w *dbfile.Writer, which []int) error {
+func (g *group) insert(tx *dbfile.Session, which []int) {
 	for part := range batches(which) {
 		g.args = g.args[:0]
 		for _, i := range part {
@@ -83,18 +70,14 @@ func (g *group) insert(ctx context.Context, w *dbfile.Writer, which []int) error
 				column.Flag(d.Signed), d.Digest[:],
 				d.Type, column.Instant(d.From), column.Instant(d.Until), column.NotNil(d.Body))
 		}
-		last, err := w.Insert(ctx, deliveryHead+rowsOf(deliveryRow, len(part)), g.args...)
-		if err != nil {
-			return err
-		}
+		last := tx.Insert(deliveryHead+rowsOf(deliveryRow, len(part)), g.args...)
 		for k, i := range part { // a statement numbers its rows one after another
 			g.ids[i] = last - int64(len(part)-1-k)
 		}
 	}
-	return nil
 }
 
-func (g *group) count(ctx context.Context, w *dbfile.Writer) error {
+func (g *group) count(tx *dbfile.Session) {
 	var counts []received
 	for i, d := range g.ds {
 		at := slices.IndexFunc(counts, func(c received) bool { return c.id == d.SubscriptionID })
@@ -108,12 +91,8 @@ func (g *group) count(ctx context.Context, w *dbfile.Writer) error {
 		c.last = max(c.last, d.Received)
 	}
 	for _, c := range counts {
-		_, err := w.Exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3,
+		tx.Exec(`UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3,
 			missed = 0, last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END
 			WHERE id = ?1`, c.id, c.delivered, c.duplicates, column.Instant(c.last))
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }

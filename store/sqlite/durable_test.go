@@ -97,9 +97,8 @@ func TestDurable(t *testing.T) {
 		if async {
 			write = f.s.db.WriteAsync
 		}
-		return write(context.Background(), "test", func(ctx context.Context, w *dbfile.Writer) error {
-			_, err := w.Exec(ctx, "UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
-			return err
+		return write(context.Background(), "test", func(tx *dbfile.Session) {
+			tx.Exec("UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
 		})
 	}
 	if err := f.s.Durable(t.Context()); err != nil || syncs.Load() != 0 {
@@ -222,7 +221,7 @@ func loseWriter(t *testing.T, s *Store) {
 			t.Error("no panic")
 		}
 	}()
-	_ = s.db.Write(t.Context(), "bug", func(context.Context, *dbfile.Writer) error { panic("a bug") })
+	_ = s.db.Write(t.Context(), "bug", func(*dbfile.Session) { panic("a bug") })
 }
 
 // hold keeps the writer until release is called.
@@ -230,10 +229,9 @@ func hold(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		left <- s.db.Write(context.Background(), "hold", func(context.Context, *dbfile.Writer) error {
+		left <- s.db.Write(context.Background(), "hold", func(*dbfile.Session) {
 			close(inside)
 			<-leave
-			return nil
 		})
 	}()
 	<-inside

@@ -31,19 +31,12 @@ func (s *Store) Edits(ctx context.Context, sourceID int64, uri string) ([]store.
 
 // EditsOf implements store.Edits.
 func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]store.Edit, error) {
-	const what = "read the edits of records"
+	r := s.db.Read(ctx, "read the edits of records")
 	out := make([][]store.Edit, len(uris))
-	if s.lacks(schemaFeed) {
-		return out, nil
-	}
 	at := positions(uris)
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		found, err := anyOf(ctx, s.db, editFields, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ",
-			sourceID, chunk)
-		if err != nil {
-			return nil, s.db.Fail(what, err)
-		}
-		for _, e := range found {
+		for _, e := range anyOf(r, editFields, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ",
+			sourceID, chunk) {
 			for _, i := range at[e.URI] {
 				out[i] = append(out[i], e)
 			}
@@ -54,17 +47,13 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 			return cmp.Or(cmp.Compare(a.Observed, b.Observed), bytes.Compare(a.Digest[:], b.Digest[:]))
 		})
 	}
-	return out, nil
+	return out, r.Err()
 }
 
-func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
-	for i := range p.c.Edits {
-		if err := p.checkSource(p.c.Edits[i].SourceID); err != nil {
-			return err
-		}
-	}
-	return writeRows(ctx, w, "INSERT INTO edit ("+editColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)",
+func (p *commit) edits() {
+	writeRows(p.tx, "INSERT INTO edit ("+editColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)",
 		" ON CONFLICT (source_id, uri, digest) DO NOTHING", p.c.Edits, func(args []any, e store.Edit) []any {
+			p.checkSource(e.SourceID)
 			return append(args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
 				column.Instant(e.Received), e.Evidence, column.NotNil(e.Body))
 		})
@@ -72,29 +61,20 @@ func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
 
 // Content implements store.Contents.
 func (s *Store) Content(ctx context.Context, resourceID int64) ([]byte, error) {
-	what := fmt.Sprintf("read the content kept for resource %d", resourceID)
-	if s.lacks(schemaFeed) {
-		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
-	}
-	var body []byte
-	err := s.db.Get(ctx, "SELECT body FROM content WHERE resource_id = ?", []any{resourceID}, &body)
-	return body, s.db.Fail(what, err)
+	r := s.db.Read(ctx, fmt.Sprintf("read the content kept for resource %d", resourceID))
+	return dbfile.One(r, func(body *[]byte) []any { return []any{body} },
+		"SELECT body FROM content WHERE resource_id = ?", resourceID), r.Err()
 }
 
 // contents keeps and drops content, in the order of the commit. resources has checked the owner.
-func (p *commit) contents(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) contents() {
 	for i := range p.c.Resources {
-		var err error
 		switch r := &p.c.Resources[i]; {
 		case r.Content != nil:
-			_, err = w.Exec(ctx, `INSERT INTO content (resource_id, body) VALUES (?, ?)
+			p.tx.Exec(`INSERT INTO content (resource_id, body) VALUES (?, ?)
 				ON CONFLICT (resource_id) DO UPDATE SET body = excluded.body`, p.ids[i], r.Content)
 		case r.DropContent:
-			_, err = w.Exec(ctx, "DELETE FROM content WHERE resource_id = ?", p.ids[i])
-		}
-		if err != nil {
-			return err
+			p.tx.Exec("DELETE FROM content WHERE resource_id = ?", p.ids[i])
 		}
 	}
-	return nil
 }

@@ -18,12 +18,12 @@ const forgetSlice, bodySlice = 5000, 500
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
 	// drop, never a Source whose coverage promises rows that are gone.
-	err := s.fenced(ctx, s.db.Write, "forget a source", c, func(ctx context.Context, w *dbfile.Writer) error {
-		if _, err := w.Exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?",
-			c.SourceID); err != nil {
-			return err
-		}
-		return endSubscriptions(ctx, w, c.SourceID)
+	err := s.fenced(ctx, s.db.Write, "forget a source", c, func(tx *dbfile.Session) {
+		tx.Exec("UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID)
+		// Tombstones of its subscriptions stay: hubs that keep sending are told that they have ended (S-68, S-92).
+		tx.Exec(`UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '',
+			next = NULL, ended = ? WHERE source_id = ? AND state <> 'gone'`,
+			column.Instant(store.MicrosOf(time.Now())), c.SourceID)
 	})
 	if err != nil {
 		return err
@@ -47,26 +47,14 @@ func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	}
 }
 
-// endSubscriptions makes tombstones of a Source's subscriptions: hubs that keep sending are told
-// that they have ended (S-68, S-92).
-func endSubscriptions(ctx context.Context, w *dbfile.Writer, sourceID int64) error {
-	_, err := w.Exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '',
-		next = NULL, ended = ? WHERE source_id = ? AND state <> 'gone'`, column.Instant(store.MicrosOf(time.Now())),
-		sourceID)
-	return err
-}
-
-func dropInbox(ctx context.Context, w *dbfile.Writer, sourceID int64) (more bool, err error) {
+func dropInbox(tx *dbfile.Session, sourceID int64) (more bool) {
 	type delivery struct {
 		kept  bool
 		bytes int64
 	}
-	gone, err := dbfile.All(ctx, w, func(d *delivery) []any { return []any{&d.kept, &d.bytes} },
+	gone := dbfile.All(tx, func(d *delivery) []any { return []any{&d.kept, &d.bytes} },
 		`DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
 		RETURNING kept, length(body)`, sourceID, bodySlice)
-	if err != nil {
-		return false, err
-	}
 	var size store.InboxSize
 	for _, d := range gone {
 		if !d.kept {
@@ -74,7 +62,8 @@ func dropInbox(ctx context.Context, w *dbfile.Writer, sourceID int64) (more bool
 			size.Bytes -= d.bytes
 		}
 	}
-	return len(gone) > 0, resize(ctx, w, sourceID, size)
+	resize(tx, sourceID, size)
+	return len(gone) > 0
 }
 
 // dropPoints drops a slice of a Source's points of one width, found as Points finds them.
@@ -112,24 +101,18 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 	for _, width := range widths() {
 		add(dropPoints, int64(width), sourceID)
 	}
-	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *dbfile.Writer) error {
-		if more, err = dropInbox(ctx, w, sourceID); err != nil || more {
-			return err
+	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(tx *dbfile.Session) {
+		if more = dropInbox(tx, sourceID); more {
+			return
 		}
 		for _, step := range steps {
-			n, err := w.Exec(ctx, step.query, step.args...)
-			if more = n > 0; err != nil || more {
-				return err // one slice a transaction
+			if more = tx.Exec(step.query, step.args...) > 0; more {
+				return // one slice a transaction
 			}
 		}
-		for _, query := range []string{"DELETE FROM inbox_share WHERE source_id = ?",
-			"DELETE FROM sets WHERE source_id = ?"} {
-			if _, err := w.Exec(ctx, query, sourceID); err != nil {
-				return err
-			}
-		}
-		_, err := w.Exec(ctx, "DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
-		return err
+		tx.Exec("DELETE FROM inbox_share WHERE source_id = ?", sourceID)
+		tx.Exec("DELETE FROM sets WHERE source_id = ?", sourceID)
+		tx.Exec("DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
 	})
 	if err == nil && !more {
 		_ = os.Remove(s.lockPath(sourceID)) // the id is never given again; an empty file that remains does no harm

@@ -188,9 +188,8 @@ func TestFullInbox(t *testing.T) {
 	}
 	limit := func(pages int) {
 		t.Helper()
-		err := f.s.db.Write(t.Context(), "limit", func(ctx context.Context, w *dbfile.Writer) error {
-			_, err := w.Exec(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)) // at least the present size
-			return err
+		err := f.s.db.Write(t.Context(), "limit", func(tx *dbfile.Session) {
+			tx.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)) // at least the present size
 		})
 		if err != nil {
 			t.Fatal(err)

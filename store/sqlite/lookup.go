@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"slices"
 	"strings"
 
@@ -36,10 +34,8 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 			l.at[u] = i
 		}
 	}
-	err := s.db.ReadOnWriter(ctx, len(uris) <= probeSize,
-		func(ctx context.Context, from dbfile.Querier) error { l.from = from; return l.run(ctx) })
-	if err != nil {
-		return nil, s.db.Fail("look resources up", err)
+	if err := s.db.ReadFew(ctx, "look resources up", len(uris) <= probeSize, l.run); err != nil {
+		return nil, err
 	}
 	for i, u := range uris {
 		l.found[i] = l.found[l.at[u]] // a URI may occur twice
@@ -48,7 +44,7 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 }
 
 type lookup struct {
-	from            dbfile.Querier
+	r               *dbfile.Session
 	sourceID, setID int64
 	uris            []string
 	at              map[string]int // first index of each URI
@@ -60,55 +56,34 @@ type lookup struct {
 	wants []store.Want
 }
 
-func (l *lookup) run(ctx context.Context) error {
+func (l *lookup) run(r *dbfile.Session) {
+	l.r = r
 	// Range reads go on while they pay; a re-ordered or new list ends that after one probe.
 	for next, ordered := 0, true; ordered; {
 		probe := l.unanswered(&next, probeSize)
 		if len(probe) == 0 {
-			return nil
+			return
 		}
-		last, err := l.byURI(ctx, probe)
-		if err != nil {
-			return err
-		}
-		if last == 0 {
-			break
-		}
-		if ordered, err = l.byRange(ctx, last, len(l.uris)-next); err != nil {
-			return err
-		}
+		last := l.byURI(probe)
+		ordered = last > 0 && l.byRange(last, len(l.uris)-next)
 	}
 	next := 0
 	rest := l.unanswered(&next, len(l.uris))
 	// In the order of the index, so that neighbours share its pages.
 	slices.SortFunc(rest, func(a, b int) int { return strings.Compare(l.uris[a], l.uris[b]) })
 	for chunk := range slices.Chunk(rest, chunkSize) {
-		known, err := anyIn(ctx, l.from, anyURI, l.sourceID, len(chunk), l.uris[chunk[0]], l.uris[chunk[len(chunk)-1]])
-		if err == nil && known {
-			_, err = l.byURI(ctx, chunk)
-		}
-		if err != nil {
-			return err
+		if anyIn(r, anyURI, l.sourceID, len(chunk), l.uris[chunk[0]], l.uris[chunk[len(chunk)-1]]) {
+			l.byURI(chunk)
 		}
 	}
-	return nil
 }
 
 const anyURI = "SELECT 1 FROM resource WHERE source_id = ? AND uri BETWEEN ? AND ? LIMIT 1"
 
 // anyIn reports whether there may be rows in the range of n strings, from first to last. A new list
 // in the order of its URIs meets an empty range in each chunk, which saves all look-ups.
-func anyIn(ctx context.Context, from dbfile.Querier, query string, sourceID int64, n int,
-	first, last string) (bool, error) {
-	if n < chunkSize {
-		return true, nil
-	}
-	var one int
-	err := from.Get(ctx, query, []any{sourceID, first, last}, &one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+func anyIn(r *dbfile.Session, query string, sourceID int64, n int, first, last string) bool {
+	return n < chunkSize || r.Has(query, sourceID, first, last)
 }
 
 // unanswered returns up to n URIs from next on that were not looked up yet.
@@ -124,7 +99,7 @@ func (l *lookup) unanswered(next *int, n int) []int {
 
 // byURI looks these up, and returns the id of the last of them, 0 if the ids of those found do not
 // rise with the list.
-func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
+func (l *lookup) byURI(which []int) (last int64) {
 	size := chunkSize
 	if len(which) <= probeSize {
 		size = probeSize
@@ -138,47 +113,32 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	for len(args) < 2+size { // one statement for all lengths
 		args = append(args, l.uris[which[0]])
 	}
-	rows, err := l.from.Query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := l.take(rows); err != nil {
-		return 0, err
-	}
-	var last int64
+	l.take(lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
 	for _, i := range which {
 		if r := l.found[i]; r != nil {
 			if r.ID < last {
-				return 0, nil
+				return 0
 			}
 			last = r.ID
 		}
 	}
-	return last, nil
+	return last
 }
 
 // byRange reads the rows behind an id and reports whether enough of them were wanted to do so again.
-func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, error) {
+func (l *lookup) byRange(after int64, open int) bool {
 	if open == 0 {
-		return true, nil
+		return true
 	}
 	_, to := idRange(l.sourceID)
-	limit := open + rangeSlack
-	rows, err := l.from.Query(ctx, lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, limit)
-	if err != nil {
-		return false, err
-	}
-	hits, err := l.take(rows)
-	return hits >= open/2, err
+	hits := l.take(lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, open+rangeSlack)
+	return !l.r.Failed() && hits >= open/2
 }
 
 // take keeps the wanted rows and returns their number.
-func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		if err := l.row.scan(rows); err != nil {
-			return 0, err
-		}
+func (l *lookup) take(query string, args ...any) (hits int) {
+	for rows := range l.r.Rows(query, args...) {
+		l.r.Fail(l.row.scan(rows))
 		i, wanted := l.at[l.row.res.URI]
 		if !wanted {
 			continue
@@ -197,7 +157,7 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 		}
 		l.found[i] = r
 	}
-	return hits, rows.Err()
+	return hits
 }
 
 // keep copies a result into memory that is allocated for several at once.

@@ -20,78 +20,51 @@ const (
 
 // Names implements store.Resources. Names are looked up as folders first, because a folder is no file.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
+	r := s.db.Read(ctx, "look names up")
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	known := map[string]store.NameUse{}
-	err := s.addNames(ctx, sourceID, sorted, known, store.NameFolder, anyFolder,
-		"SELECT name FROM folder WHERE source_id = ? AND name IN ")
-	if err == nil {
-		rest := slices.DeleteFunc(sorted, func(name string) bool { return known[name] == store.NameFolder })
-		err = s.addNames(ctx, sourceID, rest, known, store.NameFile, anyFile,
-			"SELECT coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ")
+	add := func(use store.NameUse, some, query string) {
+		for chunk := range slices.Chunk(sorted, chunkSize) {
+			if !anyIn(r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1]) {
+				continue
+			}
+			for _, name := range anyOf(r, textField, query, sourceID, chunk) {
+				known[name] = use
+			}
+		}
 	}
-	if err != nil {
-		return nil, s.db.Fail("look names up", err)
-	}
+	add(store.NameFolder, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ")
+	sorted = slices.DeleteFunc(sorted, func(name string) bool { return known[name] == store.NameFolder })
+	add(store.NameFile, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ")
 	uses := make([]store.NameUse, len(names))
 	for i, name := range names {
 		uses[i] = known[name]
 	}
-	return uses, nil
-}
-
-// addNames adds to known those of the sorted names that the query finds; the query some reports
-// whether there are any in a range.
-func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string,
-	known map[string]store.NameUse, use store.NameUse, some, query string) error {
-	for chunk := range slices.Chunk(sorted, chunkSize) {
-		may, err := anyIn(ctx, s.db, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
-		if err != nil {
-			return err
-		}
-		if !may {
-			continue
-		}
-		found, err := anyOf(ctx, s.db, textField, query, sourceID, chunk)
-		if err != nil {
-			return err
-		}
-		for _, name := range found {
-			known[name] = use
-		}
-	}
-	return nil
+	return uses, r.Err()
 }
 
 // ByKeys implements store.Resources.
 func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*store.Resource, error) {
-	const what = "look files up"
+	r := s.db.Read(ctx, "look files up")
 	out := make([]*store.Resource, len(names))
 	at := positions(names)
-	byID := make(map[int64]string, len(names))
 	type named struct {
 		id   int64
 		name string
 	}
+	byID := make(map[int64]string, len(names))
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		found, err := anyOf(ctx, s.db, func(r *named) []any { return []any{&r.id, &r.name} },
-			"SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ", sourceID, chunk)
-		if err != nil {
-			return nil, s.db.Fail(what, err)
-		}
-		for _, r := range found {
-			byID[r.id] = r.name
+		for _, n := range anyOf(r, func(n *named) []any { return []any{&n.id, &n.name} },
+			"SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ", sourceID, chunk) {
+			byID[n.id] = n.name
 		}
 	}
-	resources, err := s.ByIDs(ctx, slices.Collect(maps.Keys(byID)))
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range resources {
-		for _, i := range at[byID[r.ID]] {
-			out[i] = r
+	for _, found := range byIDs(r, slices.Collect(maps.Keys(byID))) {
+		for _, i := range at[byID[found.ID]] {
+			out[i] = found
 		}
 	}
-	return out, nil
+	return out, r.Err()
 }
 
 func positions(list []string) map[string][]int {
@@ -104,8 +77,7 @@ func positions(list []string) map[string][]int {
 
 // anyOf reads the rows of a query for a Source and up to chunkSize strings, whose list ends it. The list is filled up,
 // so that few statements serve all lengths.
-func anyOf[T any](ctx context.Context, from dbfile.Querier, fields func(*T) []any, query string, sourceID int64,
-	chunk []string) ([]T, error) {
+func anyOf[T any](r *dbfile.Session, fields func(*T) []any, query string, sourceID int64, chunk []string) []T {
 	size := chunkSize
 	if len(chunk) == 1 {
 		size = 1
@@ -118,7 +90,7 @@ func anyOf[T any](ctx context.Context, from dbfile.Querier, fields func(*T) []an
 			args[1+i] = chunk[i]
 		}
 	}
-	return dbfile.All(ctx, from, fields, query+"("+placeholders(size)+")", args...)
+	return dbfile.All(r, fields, query+"("+placeholders(size)+")", args...)
 }
 
 func textField(text *string) []any { return []any{text} }

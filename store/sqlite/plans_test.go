@@ -22,10 +22,11 @@ func TestPlans(t *testing.T) {
 	}
 	for _, q := range queries {
 		var id, up, unused int64
-		steps, err := dbfile.All(t.Context(), f.s.db, func(step *string) []any { return []any{&id, &up, &unused, step} },
+		r := f.s.db.Read(t.Context(), q)
+		steps := dbfile.All(r, func(step *string) []any { return []any{&id, &up, &unused, step} },
 			"EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?")+1)...) // ?1 may be left out
-		if err != nil {
-			t.Fatalf("%s: %v", q, err)
+		if err := r.Err(); err != nil {
+			t.Fatal(err)
 		}
 		for _, step := range steps {
 			if slow(q, step) {

@@ -38,6 +38,8 @@ func schema() (dbfile.Schema, error) {
 	return dbfile.Schema{Application: applicationID, Scripts: scripts, Explain: explain}, err
 }
 
+var errTokenTaken = errors.New("its callback token is another subscription's")
+
 // explain finds what callers check behind an error about the tables.
 func explain(err error) error {
 	switch {
@@ -45,19 +47,11 @@ func explain(err error) error {
 		return store.ErrCorrupt
 	case dbfile.Repeats(err, "resource_name"):
 		return store.ErrNameTaken
+	case dbfile.Repeats(err, "subscription.token"):
+		return errTokenTaken
 	}
 	return nil
 }
 
-// schemaPush is the schema version that added subscriptions, the inbox, pushed wants and requests.
-const schemaPush = 2
-
-// schemaFeed added kept content, edits and the shares of the inbox.
+// schemaFeed is the schema version that added the shares of the inbox.
 const schemaFeed = 3
-
-// schemaChronicle added the chronicle.
-const schemaChronicle = 4
-
-// lacks reports that the database is an older one, opened for reading, without what that version added. A missing
-// table counts as empty, so that `status` works before the first run of a new program.
-func (s *Store) lacks(version int64) bool { return s.db.Version() < version }

@@ -126,19 +126,15 @@ func batches[T any](list []T) iter.Seq[[]T] {
 }
 
 // writeRows writes a row for each of a list. args appends its values, in the order of the parameters in row.
-func writeRows[T any](ctx context.Context, w *dbfile.Writer, head, row, tail string, list []T,
-	args func([]any, T) []any) error {
+func writeRows[T any](tx *dbfile.Session, head, row, tail string, list []T, args func([]any, T) []any) {
 	var values []any
 	for part := range batches(list) {
 		values = values[:0]
 		for _, v := range part {
 			values = args(values, v)
 		}
-		if _, err := w.Exec(ctx, head+rowsOf(row, len(part))+tail, values...); err != nil {
-			return err
-		}
+		tx.Exec(head+rowsOf(row, len(part))+tail, values...)
 	}
-	return nil
 }
 
 // rowsOf is a list of n rows of parameters.
@@ -159,13 +155,5 @@ func parametersFor(columns string) string {
 }
 
 func placeholders(n int) string { return rowsOf("?", n) }
-
-// metRow is ErrNotFound for a statement that met no row.
-func metRow(rows int64, err error) error {
-	if err == nil && rows == 0 {
-		err = store.ErrNotFound
-	}
-	return err
-}
 
 func idField(id *int64) []any { return []any{id} }

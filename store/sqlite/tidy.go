@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -42,36 +40,22 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	if !s.db.Writable() {
 		return false, fmt.Errorf("tidy the state database: %w", store.ErrReadOnly)
 	}
+	r := s.db.Read(ctx, "look for what nobody needs")
 	var forgotten int64
-	err = s.db.Get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
-	if err == nil {
+	if r.Get("SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten) {
 		_, err := s.dropRows(ctx, forgotten)
 		return true, err
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return false, s.db.Fail("look for forgotten sources", err)
+	spare := s.unusedDocuments(r)
+	if err := r.Err(); err != nil {
+		return false, err
 	}
-	spare, err := s.unusedDocuments(ctx)
-	if err != nil {
-		return false, s.db.Fail("look for documents that nothing refers to", err)
-	}
-	err = s.db.Write(ctx, "tidy the state database", func(ctx context.Context, w *dbfile.Writer) error {
-		rows, err := runSteps(ctx, w, s.tidySteps()...)
-		if err != nil {
-			return err
-		}
-		documents, err := tidyDocuments(ctx, w)
-		if err != nil {
-			return err
-		}
+	err = s.db.Write(ctx, "tidy the state database", func(tx *dbfile.Session) {
+		rows, documents, events := runSteps(tx, s.tidySteps()...), tidyDocuments(tx), tidyHistory(tx)
 		for _, id := range spare {
-			if _, err := w.Exec(ctx, "DELETE FROM document WHERE id = ?", id); err != nil {
-				return err
-			}
+			tx.Exec("DELETE FROM document WHERE id = ?", id)
 		}
-		events, err := tidyHistory(ctx, w)
-		more = rows || documents || len(spare) > 0 || events
-		return err
+		more = rows || documents || events || len(spare) > 0
 	})
 	return more, err
 }
@@ -83,15 +67,11 @@ type step struct {
 }
 
 // runSteps reports whether a step may have left rows.
-func runSteps(ctx context.Context, w *dbfile.Writer, steps ...step) (more bool, err error) {
+func runSteps(tx *dbfile.Session, steps ...step) (more bool) {
 	for _, step := range steps {
-		n, err := w.Exec(ctx, step.query, step.args...)
-		if err != nil {
-			return false, err
-		}
-		more = more || n == tidyRows
+		more = tx.Exec(step.query, step.args...) == tidyRows || more
 	}
-	return more, nil
+	return more
 }
 
 // tidySteps drop what is too old or too much in the tables of history and push.
@@ -130,70 +110,46 @@ func (s *Store) tidySteps() []step {
 }
 
 // tidyDocuments strips the documents beyond the newest of each Source. The rows stay while something refers to them.
-func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
-	sources, err := dbfile.All(ctx, w, idField, withDocuments, keepDocuments)
-	if err != nil {
-		return false, err
-	}
-	for _, source := range sources {
-		var oldest int64
-		err := w.Get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
-			[]any{source, keepDocuments - 1}, &oldest)
-		if err != nil {
-			return false, err
-		}
-		n, err := w.Exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id
-			FROM document WHERE source_id = ? AND coalesce(read, 0) < ?
-			AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
-			source, oldest, tidyRows)
-		if err != nil {
-			return false, err
-		}
+func tidyDocuments(tx *dbfile.Session) (more bool) {
+	for _, source := range dbfile.All(tx, idField, withDocuments, keepDocuments) {
+		n := tx.Exec(`UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id
+			FROM document WHERE source_id = ?1 AND coalesce(read, 0) < (SELECT coalesce(read, 0) FROM document
+				WHERE source_id = ?1 ORDER BY 1 DESC LIMIT 1 OFFSET ?2)
+			AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?3)`, source, keepDocuments-1, tidyRows)
 		more = more || n == tidyRows
 	}
-	return more, nil
+	return more
 }
 
 // tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI.
 // After the last slice it begins again with the next call.
-func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
-	var sourceID int64
-	var uri string
-	if err := w.Get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
-		return false, err
-	}
+func tidyHistory(tx *dbfile.Session) (more bool) {
 	type long struct {
 		sourceID int64
 		uri      string
 		n        int64
 	}
-	found, err := dbfile.All(ctx, w, func(l *long) []any { return []any{&l.sourceID, &l.uri, &l.n} },
+	var at long
+	tx.Get("SELECT source_id, uri FROM tidy", nil, &at.sourceID, &at.uri)
+	found := dbfile.All(tx, func(l *long) []any { return []any{&l.sourceID, &l.uri, &l.n} },
 		`SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event WHERE (source_id, uri) > (?, ?)
 			ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
-		sourceID, uri, tidyEvents)
-	if err != nil {
-		return false, err
-	}
+		at.sourceID, at.uri, tidyEvents)
 	seen := int64(0)
 	for _, l := range found {
 		seen += l.n
 	}
-	more = seen >= tidyEvents
 	next := long{}
-	if more {
+	if more = seen >= tidyEvents; more {
 		next = found[len(found)-1] // may be cut by the slice's end; it is trimmed below all the same
 	}
 	for _, l := range found {
-		if l.n <= keepEvents && l != next {
-			continue
-		}
-		_, err := w.Exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
-			(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
-			l.sourceID, l.uri, keepEvents-1)
-		if err != nil {
-			return false, err
+		if l.n > keepEvents || l == next {
+			tx.Exec(`DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
+				(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
+				l.sourceID, l.uri, keepEvents-1)
 		}
 	}
-	_, err = w.Exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
-	return more, err
+	tx.Exec("UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
+	return more
 }

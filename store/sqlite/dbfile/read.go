@@ -42,22 +42,6 @@ func (s *statements) prepare(ctx context.Context, on preparer, query string) (*s
 	return st, nil
 }
 
-func (s *statements) query(ctx context.Context, on preparer, query string, args []any) (*sql.Rows, error) {
-	st, err := s.prepare(ctx, on, query)
-	if err != nil {
-		return nil, err
-	}
-	return st.QueryContext(ctx, args...)
-}
-
-func (s *statements) get(ctx context.Context, on preparer, query string, args, dest []any) error {
-	st, err := s.prepare(ctx, on, query)
-	if err != nil {
-		return err
-	}
-	return st.QueryRowContext(ctx, args...).Scan(dest...)
-}
-
 func (s *statements) queries() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,59 +68,26 @@ type reader struct {
 
 func (r *reader) close() error { return errors.Join(r.stmts.close(), r.db.Close()) }
 
-// Query implements Querier, on connections that only read.
-func (f *File) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return f.r.stmts.query(ctx, f.r.db, query, args)
+// Read is a session that only reads.
+func (f *File) Read(ctx context.Context, what string) *Session {
+	return &Session{ctx: ctx, f: f, what: what, on: f.r.db, stmts: &f.r.stmts}
 }
 
-// Get implements Querier.
-func (f *File) Get(ctx context.Context, query string, args []any, dest ...any) error {
-	return f.r.stmts.get(ctx, f.r.db, query, args, dest)
-}
-
-// All reads every row of a query. fields are the places of its columns in a T.
-func All[T any](ctx context.Context, from Querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	rows, err := from.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		var v T
-		if err := rows.Scan(fields(&v)...); err != nil {
-			return nil, err
+// ReadFew reads few rows on the writing connection if it is free, because a reader's cache is empty after each commit.
+func (f *File) ReadFew(ctx context.Context, what string, few bool, fn func(*Session)) error {
+	s := f.Read(ctx, what)
+	if few && f.w != nil {
+		select {
+		case f.w.sem <- struct{}{}:
+			defer func() { <-f.w.sem }()
+			if f.w.conn != nil && f.w.unusable() == nil {
+				s = f.w.session(context.WithoutCancel(ctx), f, what)
+			}
+		default:
 		}
-		out = append(out, v)
 	}
-	return out, rows.Err()
-}
-
-// One reads the first row of a query; sql.ErrNoRows if there is none.
-func One[T any](ctx context.Context, from Querier, fields func(*T) []any, query string, args ...any) (T, error) {
-	var v, none T
-	if err := from.Get(ctx, query, args, fields(&v)...); err != nil {
-		return none, err
-	}
-	return v, nil
-}
-
-// ReadOnWriter runs a read of few rows on the writing connection if it is free, because a reader's
-// cache is empty after each commit. fn closes its rows.
-func (f *File) ReadOnWriter(ctx context.Context, few bool, fn func(context.Context, Querier) error) error {
-	if !few || f.w == nil {
-		return fn(ctx, f)
-	}
-	select {
-	case f.w.sem <- struct{}{}:
-	default:
-		return fn(ctx, f)
-	}
-	defer func() { <-f.w.sem }()
-	if f.w.conn == nil || f.w.unusable() != nil {
-		return fn(ctx, f)
-	}
-	return fn(context.WithoutCancel(ctx), f.w)
+	fn(s)
+	return s.Err()
 }
 
 // Queries are the statements used so far, for tests of their plans.

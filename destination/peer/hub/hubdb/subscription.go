@@ -2,8 +2,6 @@ package hubdb
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store/sqlite/column"
@@ -28,32 +26,26 @@ func subscriptionFields(s *hubstate.Subscription) []any {
 
 // Topics implements hubstate.State.
 func (d *DB) Topics(ctx context.Context) ([]hubstate.Topic, error) {
-	found, err := dbfile.All(ctx, d.f, topicFields, "SELECT "+topicColumns+" FROM hub_topic ORDER BY id")
-	return found, d.f.Fail("read the topics", err)
+	r := d.f.Read(ctx, "read the topics")
+	return dbfile.All(r, topicFields, "SELECT "+topicColumns+" FROM hub_topic ORDER BY id"), r.Err()
 }
 
 // Subscriptions implements hubstate.State.
 func (d *DB) Subscriptions(ctx context.Context) ([]hubstate.Subscription, error) {
-	found, err := dbfile.All(ctx, d.f, subscriptionFields, "SELECT "+subscriptionColumns+
-		" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id ORDER BY s.id")
-	return found, d.f.Fail("read the subscriptions", err)
+	r := d.f.Read(ctx, "read the subscriptions")
+	return dbfile.All(r, subscriptionFields, "SELECT "+subscriptionColumns+
+		" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id ORDER BY s.id"), r.Err()
 }
 
 // Subscribe implements hubstate.State.
 func (d *DB) Subscribe(
 	ctx context.Context, in hubstate.Subscription,
 ) (sub hubstate.Subscription, topic hubstate.Topic, err error) {
-	err = d.f.Write(ctx, "record a subscription", func(ctx context.Context, tx *dbfile.Writer) error {
-		_, err := tx.Exec(ctx, "INSERT INTO hub_topic (url) VALUES (?) ON CONFLICT (url) DO NOTHING", in.Topic)
-		if err != nil {
-			return err
-		}
-		topic, err = dbfile.One(ctx, tx, topicFields, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
-		if err != nil {
-			return err
-		}
+	err = d.f.Write(ctx, "record a subscription", func(tx *dbfile.Session) {
+		tx.Exec("INSERT INTO hub_topic (url) VALUES (?) ON CONFLICT (url) DO NOTHING", in.Topic)
+		topic = dbfile.One(tx, topicFields, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
 		// One whose lease was over is not owed what came since.
-		_, err = tx.Exec(ctx, `INSERT INTO hub_subscription
+		tx.Exec(`INSERT INTO hub_subscription
 				(topic_id, callback, secret, verified, expires, cursor, old, verify_token)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7,
@@ -63,13 +55,9 @@ func (d *DB) Subscribe(
 				next = CASE WHEN expires > ?4 THEN next END`,
 			topic.ID, in.Callback, in.Secret, column.Instant(in.Verified), column.Instant(in.Expires), topic.Last,
 			in.Old, in.VerifyToken)
-		if err != nil {
-			return err
-		}
-		sub, err = dbfile.One(ctx, tx, subscriptionFields, "SELECT "+subscriptionColumns+
+		sub = dbfile.One(tx, subscriptionFields, "SELECT "+subscriptionColumns+
 			" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id WHERE s.topic_id = ? AND s.callback = ?",
 			topic.ID, in.Callback)
-		return err
 	})
 	return sub, topic, err
 }
@@ -79,41 +67,26 @@ func (d *DB) End(ctx context.Context, ids ...int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return d.f.Write(ctx, "end subscriptions", func(ctx context.Context, tx *dbfile.Writer) error {
+	return d.f.Write(ctx, "end subscriptions", func(tx *dbfile.Session) {
 		topics := map[int64]bool{}
 		for _, id := range ids {
 			var topic int64
-			err := tx.Get(ctx, "SELECT topic_id FROM hub_subscription WHERE id = ?", []any{id}, &topic)
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			topics[topic] = true
-			if _, err := tx.Exec(ctx, "DELETE FROM hub_subscription WHERE id = ?", id); err != nil {
-				return err
+			if tx.Get("DELETE FROM hub_subscription WHERE id = ? RETURNING topic_id", []any{id}, &topic) {
+				topics[topic] = true
 			}
 		}
 		for topic := range topics {
-			if err := endTopic(ctx, tx, topic); err != nil {
-				return err
-			}
+			endTopic(tx, topic)
 		}
-		return nil
 	})
 }
 
 // endTopic drops a topic that has no subscription left, and what one with fewer of them keeps for nobody.
-func endTopic(ctx context.Context, tx *dbfile.Writer, topic int64) error {
-	n, err := tx.Exec(ctx, `DELETE FROM hub_topic WHERE id = ?1
-		AND NOT EXISTS (SELECT 1 FROM hub_subscription WHERE topic_id = ?1)`, topic)
-	if err != nil {
-		return err
+func endTopic(tx *dbfile.Session, topic int64) {
+	if tx.Exec(`DELETE FROM hub_topic WHERE id = ?1
+		AND NOT EXISTS (SELECT 1 FROM hub_subscription WHERE topic_id = ?1)`, topic) == 0 {
+		trim(tx, topic, 0, 0)
+	} else {
+		tx.Exec("DELETE FROM hub_notification WHERE topic_id = ?", topic)
 	}
-	if n == 0 {
-		return trim(ctx, tx, topic, 0, 0)
-	}
-	_, err = tx.Exec(ctx, "DELETE FROM hub_notification WHERE topic_id = ?", topic)
-	return err
 }
