@@ -17,8 +17,16 @@ func algorithms() [5]algorithm {
 	return [5]algorithm{{"md5:", 16}, {"sha-1:", 20}, {"sha-256:", 32}, {"sha-384:", 48}, {"sha-512:", 64}}
 }
 
-// appendDigests packs "alg:hex alg:hex": a count and, for each, its number and bytes. Text that
+// digests packs "alg:hex alg:hex": a count and, for each, its number and bytes. Text that
 // would not come back unchanged is kept as it is behind a count of 255.
+func (p *packed) digests(text *string) {
+	if p.reading {
+		*text = p.readDigests()
+	} else {
+		p.out = appendDigests(p.out, *text)
+	}
+}
+
 func appendDigests(b []byte, s string) []byte {
 	if s == "" {
 		return append(b, 0)
@@ -53,28 +61,29 @@ func appendDigest(b []byte, token string) ([]byte, bool) {
 	return b, false
 }
 
-// digests reads what appendDigests wrote.
-func (u *unpacker) digests() string {
-	count := u.byte()
+func (p *packed) readDigests() (text string) {
+	var count, n byte
+	p.byte(&count)
 	switch count {
 	case 0:
 		return ""
 	case 255:
-		return u.string()
+		p.string(&text)
+		return text
 	}
 	var out []byte
 	known := algorithms()
 	for i := range int(count) {
-		n := int(u.byte())
-		if n >= len(known) || len(u.rest) < known[n].size {
-			u.bad = true
+		p.byte(&n)
+		if int(n) >= len(known) || len(p.rest) < known[n].size {
+			p.bad = true
 			return ""
 		}
 		if i > 0 {
 			out = append(out, ' ')
 		}
 		out = append(out, known[n].prefix...)
-		out = hex.AppendEncode(out, []byte(u.take(uint64(known[n].size))))
+		out = hex.AppendEncode(out, []byte(p.take(uint64(known[n].size))))
 	}
 	return string(out)
 }
