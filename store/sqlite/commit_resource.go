@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,10 +20,12 @@ const (
 		(id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES `
 	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
 
-	// What an update sets, of a list v of values behind the id.
-	updateHave = "have = v.column2, length = v.column3, file = v.column4"
-	updateWork = "action = v.column2, due = v.column3, failure = v.column4"
-	updateBoth = updateHave + ", action = v.column5, due = v.column6, failure = v.column7"
+	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
+	updateHead = `UPDATE OR FAIL resource SET have = coalesce(v.column2, have), length = coalesce(v.column3, length),
+		file = iif(v.column2 IS NULL, file, v.column4), action = coalesce(v.column5, action),
+		due = iif(v.column5 IS NULL, due, v.column6), failure = iif(v.column5 IS NULL, failure, v.column7)
+		FROM (VALUES `
+	updateTail = ") v WHERE resource.id = v.column1"
 
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	wantHead = `INSERT OR FAIL INTO want
@@ -48,8 +49,9 @@ func (p *commit) resources() {
 		}
 	}
 	known := p.insert(inserts)
-	u := updates{p: p}
 	from, to := idRange(p.source)
+	changed := map[int64]int{}
+	var unchanged []int64
 	for i := range p.c.Resources {
 		r, id := &p.c.Resources[i], p.ids[i]
 		if r.ID == 0 && !known[i] {
@@ -59,14 +61,36 @@ func (p *commit) resources() {
 		if id < from || id >= to {
 			p.tx.Fail(fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound))
 		}
-		u.add(i)
+		if r.Have == nil && r.Work == nil {
+			unchanged = append(unchanged, id)
+		} else {
+			if _, again := changed[id]; again {
+				p.update(changed)
+			}
+			changed[id] = i
+		}
 		if r.Key != "" && p.tx.Exec("UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key,
 			nameArg(r), id) > 0 {
 			p.addFolders(r)
 		}
 	}
-	u.write()
-	p.mustExist(u.unchanged)
+	p.update(changed)
+	p.mustExist(unchanged)
+}
+
+// update writes the changes of some resources, in the order of their rows, and forgets them.
+func (p *commit) update(changed map[int64]int) {
+	for ids := range batches(slices.Sorted(maps.Keys(changed))) {
+		p.args = p.args[:0]
+		for _, id := range ids {
+			r := &p.c.Resources[changed[id]]
+			p.args = appendWork(appendHave(append(p.args, id), r.Have, nil), r.Work, nil)
+		}
+		if p.tx.Exec(updateHead+rowsOf(updateRow, len(ids))+updateTail, p.args...) < int64(len(ids)) {
+			p.mustExist(ids)
+		}
+	}
+	clear(changed)
 }
 
 // mustExist fails unless all of these resources exist: a want must keep its resource.
@@ -79,68 +103,6 @@ func (p *commit) mustExist(ids []int64) {
 	if len(missing) > 0 {
 		p.tx.Fail(fmt.Errorf("resources %d: %w", missing, store.ErrNotFound))
 	}
-}
-
-// updates gathers changes of different rows that set the same columns, to write several in one
-// statement, which is faster.
-type updates struct {
-	p         *commit
-	set       string
-	which     []int
-	rows      map[int64]bool // of which
-	unchanged []int64        // rows without a change of their own
-}
-
-func (u *updates) add(i int) {
-	r, id := &u.p.c.Resources[i], u.p.ids[i]
-	var set string
-	switch {
-	case r.Have != nil && r.Work != nil:
-		set = updateBoth
-	case r.Have != nil:
-		set = updateHave
-	case r.Work != nil:
-		set = updateWork
-	default:
-		u.unchanged = append(u.unchanged, id)
-		return
-	}
-	if set != u.set || u.rows[id] {
-		u.write()
-		u.set, u.rows = set, map[int64]bool{}
-	}
-	u.which, u.rows[id] = append(u.which, i), true
-}
-
-// write writes what was gathered, in the order of the rows.
-func (u *updates) write() {
-	p := u.p
-	slices.SortFunc(u.which, func(a, b int) int { return cmp.Compare(p.ids[a], p.ids[b]) })
-	row := parametersFor(u.set + ", id")
-	for part := range batches(u.which) {
-		p.args = p.args[:0]
-		for _, i := range part {
-			r := &p.c.Resources[i]
-			p.args = append(p.args, p.ids[i])
-			if r.Have != nil {
-				p.args = appendHave(p.args, r.Have)
-			}
-			if r.Work != nil {
-				p.args = appendWork(p.args, r.Work)
-			}
-		}
-		query := "UPDATE OR FAIL resource SET " + u.set + " FROM (VALUES " + rowsOf(row, len(part)) +
-			") v WHERE resource.id = v.column1"
-		if len(part) == 1 {
-			query = "UPDATE resource SET " + strings.ReplaceAll(u.set, "v.column", "?") + " WHERE id = ?1"
-		}
-		if p.tx.Exec(query, p.args...) < int64(len(part)) {
-			for _, i := range part {
-				u.unchanged = append(u.unchanged, p.ids[i]) // one is missing, and mustExist finds which
-			}
-		}
-	}
-	u.which = u.which[:0]
 }
 
 // insert adds new resources, with ids in the order given, and returns those that were known
@@ -173,7 +135,7 @@ func (p *commit) insertRows(which []int, known map[int]bool) {
 	for _, i := range which {
 		r := &p.c.Resources[i]
 		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
-		p.args = appendWork(appendHave(p.args, r.Have), r.Work)
+		p.args = appendWork(appendHave(p.args, r.Have, 0), r.Work, 0)
 	}
 	if p.tx.Exec(insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...) == int64(len(which)) {
 		return
@@ -194,16 +156,20 @@ func nameArg(r *store.ResourceChange) any {
 	return r.Name
 }
 
-func appendHave(args []any, h *store.Have) []any {
-	if h == nil || *h == (store.Have{}) {
-		return append(args, int64(0), int64(0), nil)
+// appendHave appends a Have; of none, absent as a number.
+func appendHave(args []any, h *store.Have, absent any) []any {
+	if h == nil {
+		return append(args, absent, absent, nil)
+	}
+	if *h == (store.Have{}) {
+		return append(args, 0, 0, nil)
 	}
 	return append(args, int64(h.State), h.Length, column.PackFile(h))
 }
 
-func appendWork(args []any, k *store.Work) []any {
+func appendWork(args []any, k *store.Work, absent any) []any {
 	if k == nil {
-		return append(args, int64(0), int64(0), nil)
+		return append(args, absent, absent, nil)
 	}
 	var failure any
 	if k.Attempts != 0 || k.Since != 0 || k.Class != "" || k.Reason != "" {

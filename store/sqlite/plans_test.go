@@ -65,8 +65,8 @@ func slow(q, step string) bool {
 			return false
 		}
 		table, _, _ = strings.Cut(table, " ")
-		// Small ones: Sources and sets are as many as are configured; j and ids are arguments.
-		return !slices.Contains([]string{"source", "sets", "t", "c", "j", "tidy", "CONSTANT", "json_each", "(subquery-1)", "(subquery-2)", "(subquery-3)", "(subquery-5)"}, table)
+		// Small ones: Sources and sets are as many as are configured; j, v and ids are arguments.
+		return !slices.Contains([]string{"source", "sets", "t", "c", "j", "v", "tidy", "CONSTANT", "json_each", "(subquery-1)", "(subquery-2)", "(subquery-3)", "(subquery-5)"}, table)
 	}
 	return strings.Contains(step, "TEMP B-TREE") && !strings.Contains(q, "FROM gap") && !strings.Contains(q, "FROM sets") && !strings.Contains(q, "UPDATE document") ||
 		strings.Contains(step, "AUTOMATIC")
