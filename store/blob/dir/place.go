@@ -156,7 +156,7 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 			return err
 		}
 	}
-	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.shard.folder, s.name, h.folder, name) })
+	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.shard, s.name, h.folder, name) })
 	if err != nil {
 		if info, lerr := h.root.Lstat(name); lerr == nil && info.IsDir() {
 			err = blob.ErrIsFolder
@@ -172,7 +172,6 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 	p.Displaced = undo != nil
 	s.used = true
 	s.release()
-	s.shard.waiting.Add(-1)
 	c.touch(h.path)
 	return nil
 }

@@ -17,7 +17,7 @@ const keptOpen = 16
 
 type stage struct {
 	m              *Mirror
-	shard          *shard
+	shard          *folder
 	name           string
 	file           *os.File // nil when closed for good, used up or discarded
 	length         int64
@@ -47,13 +47,10 @@ func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
 func (m *Mirror) makeStage() (*stage, error) {
 	s := &stage{m: m, failuresBefore: m.sync.failures.Load()}
 	err := m.retryBusy(func() (err error) {
-		if s.shard, s.name, err = m.area.pickShard(); err != nil {
+		if s.shard, s.name, err = m.area.place(); err != nil {
 			return err
 		}
 		s.file, err = s.shard.root.OpenFile(s.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o644)
-		if err != nil {
-			s.shard.waiting.Add(-1)
-		}
 		return err
 	})
 	if err != nil {
