@@ -15,8 +15,6 @@ const (
 	probeSize, chunkSize = 8, 100
 	// rangeSlack is how many unwanted rows a range read may cross.
 	rangeSlack = 64
-	// poolSize is for how many results memory is allocated at once.
-	poolSize = 256
 )
 
 const lookupRows = "SELECT " + resourceColumns + ", " + wantColumns +
@@ -51,9 +49,7 @@ type lookup struct {
 	found           []*store.Resource
 	asked           []bool // known to be found or not
 
-	row   resourceRow
-	pool  []store.Resource // allocated with the first result: a first baseline finds nothing
-	wants []store.Want
+	row resourceRow
 }
 
 func (l *lookup) run(r *dbfile.Session) {
@@ -148,23 +144,13 @@ func (l *lookup) take(query string, args ...any) (hits int) {
 		if l.found[i] != nil {
 			continue
 		}
-		r := keep(&l.pool, len(l.uris), &l.row.res)
+		r := l.row.res
 		r.URI = l.uris[i] // the caller's copy, so that the row's can be freed
 		if l.row.setID.Valid {
 			l.row.want.SetID = l.setID
-			keep(&l.wants, len(l.uris), &l.row.want)
-			r.Wants = l.wants[len(l.wants)-1 : len(l.wants) : len(l.wants)]
+			r.Wants = []store.Want{l.row.want}
 		}
-		l.found[i] = r
+		l.found[i] = &r
 	}
 	return hits
-}
-
-// keep copies a result into memory that is allocated for several at once.
-func keep[T any](pool *[]T, expected int, result *T) *T {
-	if len(*pool) == cap(*pool) {
-		*pool = make([]T, 0, min(expected, poolSize))
-	}
-	*pool = append(*pool, *result)
-	return &(*pool)[len(*pool)-1]
 }

@@ -62,7 +62,6 @@ func resources(r *dbfile.Session, sourceID int64, from, where string, limit int,
 		return nil
 	}
 	var x resourceRow
-	var pool []store.Resource
 	for rows := range r.Rows("SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
 		append([]any{sourceID}, args...)...) {
 		r.Fail(x.scan(rows))
@@ -70,7 +69,8 @@ func resources(r *dbfile.Session, sourceID int64, from, where string, limit int,
 			if len(out) >= limit {
 				break
 			}
-			out = append(out, keep(&pool, limit-len(out), &x.res))
+			found := x.res
+			out = append(out, &found)
 		}
 		if x.setID.Valid {
 			x.want.SetID = x.setID.Int64
