@@ -80,7 +80,7 @@ func (p *commit) checkSets() {
 		sets[p.c.DropTombstones.SetID] = true
 	}
 	for id := range sets {
-		p.s.owned(p.tx, p.c.Claim, id)
+		owned(p.tx, p.c.Claim, id)
 	}
 }
 

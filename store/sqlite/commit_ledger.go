@@ -64,7 +64,7 @@ func (p *commit) dropGaps() {
 	for _, id := range p.c.DropGaps {
 		var set int64
 		if p.tx.Get("SELECT set_id FROM gap WHERE id = ?", []any{id}, &set) {
-			p.s.owned(p.tx, p.c.Claim, set)
+			owned(p.tx, p.c.Claim, set)
 			p.tx.Exec("DELETE FROM gap WHERE id = ?", id)
 		}
 	}

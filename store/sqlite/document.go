@@ -39,7 +39,7 @@ func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, 
 	}
 	err = s.fenced(ctx, s.db.WriteAsync, what, c, func(tx *dbfile.Session) {
 		if setID != 0 {
-			s.owned(tx, c, setID)
+			owned(tx, c, setID)
 		}
 		tx.Exec(`INSERT INTO document (source_id, set_id, url, kind) VALUES (?, ?, ?, ?)
 			ON CONFLICT (source_id, url) DO NOTHING`, c.SourceID, setID, url, kind)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"resyncd/store"
@@ -47,25 +48,6 @@ func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	}
 }
 
-func dropInbox(tx *dbfile.Session, sourceID int64) (more bool) {
-	type delivery struct {
-		kept  bool
-		bytes int64
-	}
-	gone := dbfile.All(tx, func(d *delivery) []any { return []any{&d.kept, &d.bytes} },
-		`DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
-		RETURNING kept, length(body)`, sourceID, bodySlice)
-	var size store.InboxSize
-	for _, d := range gone {
-		if !d.kept {
-			size.Deliveries--
-			size.Bytes -= d.bytes
-		}
-	}
-	resize(tx, sourceID, size)
-	return len(gone) > 0
-}
-
 // dropPoints drops a slice of a Source's points of one width, found as Points finds them.
 const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 ORDER BY at LIMIT 1)
 		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t
@@ -75,42 +57,44 @@ const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series W
 
 // dropRows drops a slice of a forgotten Source's rows, the Source itself last.
 func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
+	const (
+		here    = "source_id = ?1"
+		inRange = "KEY >= ?2 AND KEY < ?3" // ids that begin with the Source's
+		ofSets  = "set_id IN (SELECT id FROM sets WHERE source_id = ?1)"
+	)
 	from, to := idRange(sourceID)
 	slice := s.limits.forget
-	steps := []step{
-		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ?
-			AND resource_id < ? LIMIT ?)`, []any{from, to, bodySlice}},
-	}
-	add := func(query string, args ...any) { steps = append(steps, step{query, append(args, slice)}) }
-	add("DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)", sourceID)
-	add("DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)", from, to)
-	add(`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
-		CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, sourceID)
-	for _, t := range [][2]string{{"folder", "name"}, {"event", "uri, id"}, {"trash", "id"}} {
-		table, key := t[0], t[1]
-		add("DELETE FROM "+table+" WHERE source_id = ?1 AND ("+key+") IN (SELECT "+key+" FROM "+table+
-			" WHERE source_id = ?1 LIMIT ?2)", sourceID)
-	}
-	add("DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)", sourceID)
-	for _, table := range []string{"gap", "span", "run"} {
-		add("DELETE FROM "+table+" WHERE id IN (SELECT x.id FROM sets t CROSS JOIN "+table+
-			" x ON x.set_id = t.id WHERE t.source_id = ? LIMIT ?)", sourceID)
-	}
-	add(`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ?
-		LIMIT ?)`, from, to)
-	for _, width := range widths() {
-		add(dropPoints, int64(width), sourceID)
-	}
 	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(tx *dbfile.Session) {
-		if more = dropInbox(tx, sourceID); more {
-			return
-		}
-		for _, step := range steps {
-			if more = tx.Exec(step.query, step.args...) > 0; more {
+		tx.Exec("DELETE FROM inbox_share WHERE source_id = ?", sourceID)
+		for _, t := range []struct {
+			table, key, of string
+			most           int
+		}{
+			{"inbox", "id", here, bodySlice},
+			{"content", "resource_id", inRange, bodySlice},
+			{"edit", "id", here, slice},
+			{"resource", "id", inRange, slice},
+			{"want", "set_id, resource_id", ofSets, slice},
+			{"folder", "source_id, name", here, slice},
+			{"event", "source_id, uri, id", here, slice},
+			{"trash", "source_id, id", here, slice},
+			{"document", "id", here, slice},
+			{"gap", "id", ofSets, slice},
+			{"span", "id", ofSets, slice},
+			{"run", "id", ofSets, slice},
+			{"subscription_event", "id", inRange, slice},
+		} {
+			more = tx.Exec("DELETE FROM "+t.table+" WHERE ("+t.key+") IN (SELECT "+t.key+" FROM "+t.table+" WHERE "+
+				strings.ReplaceAll(t.of, "KEY", t.key)+" LIMIT ?4)", sourceID, from, to, t.most) > 0
+			if more {
 				return // one slice a transaction
 			}
 		}
-		tx.Exec("DELETE FROM inbox_share WHERE source_id = ?", sourceID)
+		for _, width := range widths() {
+			if more = tx.Exec(dropPoints, int64(width), sourceID, slice) > 0; more {
+				return
+			}
+		}
 		tx.Exec("DELETE FROM sets WHERE source_id = ?", sourceID)
 		tx.Exec("DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
 	})

@@ -100,7 +100,7 @@ const countWhat = "count what a set has outstanding"
 // Counts implements store.Sets.
 func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
 	r := s.db.Read(ctx, countWhat)
-	sourceID, known := s.ownerOf(r, setID)
+	sourceID, known := ownerOf(r, setID)
 	if !known {
 		return store.Counts{}, r.Err()
 	}
@@ -130,20 +130,15 @@ func counts(r *dbfile.Session, owed string, args ...any) (c store.Counts) {
 	return c
 }
 
-// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.
-func (s *Store) ownerOf(r *dbfile.Session, setID int64) (sourceID int64, known bool) {
-	if id, known := s.owners.Load(setID); known {
-		return id.(int64), true
-	}
-	if known = r.Get("SELECT source_id FROM sets WHERE id = ?", []any{setID}, &sourceID); known {
-		s.owners.Store(setID, sourceID)
-	}
+// ownerOf returns the Source of a set.
+func ownerOf(r *dbfile.Session, setID int64) (sourceID int64, known bool) {
+	known = r.Get("SELECT source_id FROM sets WHERE id = ?", []any{setID}, &sourceID)
 	return sourceID, known
 }
 
 // owned fails unless the set is one of the claimed Source.
-func (s *Store) owned(tx *dbfile.Session, c store.Claim, setID int64) {
-	switch owner, known := s.ownerOf(tx, setID); {
+func owned(tx *dbfile.Session, c store.Claim, setID int64) {
+	switch owner, known := ownerOf(tx, setID); {
 	case !known:
 		tx.Fail(fmt.Errorf("find set %d: %w", setID, store.ErrNotFound))
 	case owner != c.SourceID:

@@ -38,7 +38,6 @@ type Store struct {
 	mu     sync.Mutex
 	claims map[int64]*claim // granted by this Store and not released, by Source
 
-	owners sync.Map // from a set to its Source, which never changes
 	// searchAbove has the number of documents of a Source above which unused ones are searched again.
 	searchAbove sync.Map
 }
