@@ -206,12 +206,11 @@ func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, 
 		}
 		// No hard links here, or not for files of others: the name is free for a moment.
 	}
-	if err := renameNew(top, h.folder, name, trash.folder, id); err != nil {
+	if err := c.move(h.folder, name, trash.folder, id); err != nil {
 		return nil, asExists(err, id)
 	}
-	c.touch(h.path)
 	return func() error {
-		return c.inTrash(func(t *folder) error { return renameNew(top, t, id, h.folder, name) })
+		return c.inTrash(func(t *folder) error { return c.move(t, id, h.folder, name) })
 	}, nil
 }
 

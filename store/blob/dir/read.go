@@ -10,51 +10,48 @@ import (
 	"resyncd/store/blob"
 )
 
-func (m *Mirror) recentFolder(path string) (*cachedFolder, error) {
-	return m.folders.acquire(path, time.Now().Add(-staleAfter), nil)
-}
-
 // Open implements blob.Mirror.
-func (m *Mirror) Open(ctx context.Context, key string) (blob.File, blob.Info, error) {
-	var file *os.File
-	var info os.FileInfo
-	err := m.withKey(ctx, key, func(h *cachedFolder, name string) error {
-		return m.retryBusy(func() (err error) {
-			file, info, err = openRegular(h.folder, name)
+func (m *Mirror) Open(ctx context.Context, key string) (file blob.File, info blob.Info, err error) {
+	err = m.withKey(ctx, "open", key, func(h *cachedFolder, name string) error {
+		return m.retryBusy(func() error {
+			f, fi, err := openRegular(h.folder, name)
+			if err == nil {
+				file, info = f, infoOf(key, fi)
+			}
 			return err
 		})
 	})
-	if err != nil {
-		return nil, blob.Info{}, keyError("open", key, err)
-	}
-	return file, infoOf(key, info), nil
+	return file, info, err
 }
 
 // Stat implements blob.Mirror.
-func (m *Mirror) Stat(ctx context.Context, key string) (blob.Info, error) {
-	var info os.FileInfo
-	err := m.withKey(ctx, key, func(h *cachedFolder, name string) (err error) {
-		info, err = h.root.Lstat(name)
+func (m *Mirror) Stat(ctx context.Context, key string) (info blob.Info, err error) {
+	err = m.withKey(ctx, "stat", key, func(h *cachedFolder, name string) error {
+		fi, err := h.root.Lstat(name)
+		if err == nil {
+			info = infoOf(key, fi)
+		}
 		return err
 	})
-	if err != nil {
-		return blob.Info{}, keyError("stat", key, err)
-	}
-	return infoOf(key, info), nil
+	return info, err
 }
 
 // withKey runs a call on one key. A missing file is ErrNotFound.
-func (m *Mirror) withKey(ctx context.Context, key string, do func(h *cachedFolder, name string) error) error {
-	if err := m.begin(ctx); err != nil {
-		return err
+func (m *Mirror) withKey(ctx context.Context, op, key string, do func(h *cachedFolder, name string) error) error {
+	err := m.begin(ctx)
+	if err == nil {
+		defer m.active.Done()
+		err = checkKey(key, blob.CheckForeignKey)
 	}
-	defer m.active.Done()
-	if err := checkKey(key, blob.CheckForeignKey); err != nil {
-		return err
+	if err == nil {
+		path, name := split(key)
+		err = m.inExisting(path, recently(), func(h *cachedFolder) error { return do(h, name) })
 	}
-	path, name := split(key)
-	return m.inExisting(path, time.Now().Add(-staleAfter), func(h *cachedFolder) error { return do(h, name) })
+	return keyError(op, key, err)
 }
+
+// recently is since when the name of a folder must have been checked for a reader.
+func recently() time.Time { return time.Now().Add(-staleAfter) }
 
 // inExisting works in an existing folder, whose name was checked not before since. A missing one is
 // ErrNotFound after a second check: it may have been made anew.

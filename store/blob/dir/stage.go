@@ -29,19 +29,18 @@ type stage struct {
 }
 
 // NewStage implements blob.Mirror.
-func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
-	if err := m.beginWrite(ctx); err != nil {
-		return nil, fmt.Errorf("make a stage: %w", err)
-	}
-	defer m.active.Done()
-	if s := m.takeSpare(); s != nil {
-		return s, nil
-	}
-	s, err := m.makeStage()
-	if err != nil {
-		return nil, fmt.Errorf("make a stage: %w", m.explain(err))
-	}
-	return s, nil
+func (m *Mirror) NewStage(ctx context.Context) (s blob.Stage, err error) {
+	err = m.call(ctx, m.beginWrite, "make a stage", func() error {
+		spare := m.takeSpare()
+		if spare == nil {
+			if spare, err = m.makeStage(); err != nil {
+				return err
+			}
+		}
+		s = spare
+		return nil
+	})
+	return s, err
 }
 
 func (m *Mirror) makeStage() (*stage, error) {
