@@ -38,17 +38,6 @@ func resize(tx *dbfile.Session, source int64, by store.InboxSize) {
 		bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
 }
 
-// Inbox implements store.Inbox.
-func (s *Store) Inbox(ctx context.Context) (store.InboxSize, error) {
-	var sum store.InboxSize
-	shares, err := s.InboxShares(ctx)
-	for _, share := range shares {
-		sum.Deliveries += share.Deliveries
-		sum.Bytes += share.Bytes
-	}
-	return sum, err
-}
-
 // InboxShares implements store.Inbox.
 func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, error) {
 	r := s.db.Read(ctx, "size up the inbox")

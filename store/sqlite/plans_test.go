@@ -253,7 +253,7 @@ func (f *filled) everythingPushed(t *testing.T, ok func(error)) {
 	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Inbox: []store.InboxChange{{ID: ds[0].ID, Keep: true}, {ID: ds[1].ID}}, DropGaps: []int64{1}}))
 	_, err = s.Deliveries(ctx, store.InboxQuery{SourceID: src, Limit: 5})
 	ok(err)
-	_, err = s.Inbox(ctx)
+	_, err = s.InboxShares(ctx)
 	ok(err)
 	var r store.Request
 	ok(s.AddRequest(ctx, &r))
