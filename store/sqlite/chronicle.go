@@ -19,15 +19,10 @@ func pointFields(p *store.Point) []any {
 		&p.LatencyMost, &p.Misses}
 }
 
-const (
-	pointRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	pointHead = `INSERT INTO series
-		(width, ` + pointColumns + `) VALUES `
-	pointTail = ` ON CONFLICT (width, at, source_id) DO UPDATE SET changes = changes + excluded.changes,
-		failed = failed + excluded.failed, bytes = bytes + excluded.bytes, pushes = pushes + excluded.pushes,
-		latency = latency + excluded.latency, latency_most = max(latency_most, excluded.latency_most),
-		misses = misses + excluded.misses`
-)
+const pointsAdd = ` ON CONFLICT (width, at, source_id) DO UPDATE SET changes = changes + excluded.changes,
+	failed = failed + excluded.failed, bytes = bytes + excluded.bytes, pushes = pushes + excluded.pushes,
+	latency = latency + excluded.latency, latency_most = max(latency_most, excluded.latency_most),
+	misses = misses + excluded.misses`
 
 func widths() [3]store.Width { return [...]store.Width{store.Minute, store.Hour, store.Day} }
 
@@ -74,10 +69,10 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	return s.db.Write(ctx, "add to the history", func(tx *dbfile.Session) {
 		known := dbfile.All(tx, idField, "SELECT id FROM source WHERE name IS NOT NULL")
 		places = slices.DeleteFunc(places, func(at bucket) bool { return !slices.Contains(known, at.source) })
-		writeRows(tx, pointHead, pointRow, pointTail, places, func(args []any, at bucket) []any {
+		writeRows(tx, "INTO series", "width, "+pointColumns, pointsAdd, places, func(args []any, at bucket) []any {
 			p := sums[at]
-			return append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes,
-				p.Latency, p.LatencyMost, p.Misses)
+			p.At, p.SourceID = at.at, at.source
+			return append(append(args, int64(at.width)), pointFields(p)...)
 		})
 	})
 }

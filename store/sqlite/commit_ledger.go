@@ -95,13 +95,12 @@ func (p *commit) events() {
 		return
 	}
 	id := p.take("next_event", len(p.c.Events)) - 1
-	writeRows(p.tx, "INSERT INTO event ("+eventColumns+", id) VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "",
-		p.c.Events, func(args []any, e store.Event) []any {
-			id++
-			p.checkSource(e.SourceID)
-			return append(args, p.source, e.URI, column.Instant(e.At), e.What, column.Instant(e.Version.From),
-				column.Instant(e.Version.Until), e.Version.Ordinal, e.Version.Document, e.Detail, id)
-		})
+	writeRows(p.tx, "INTO event", eventColumns+", id", "", p.c.Events, func(args []any, e store.Event) []any {
+		id++
+		p.checkSource(e.SourceID)
+		return append(args, p.source, e.URI, column.Instant(e.At), e.What, column.Instant(e.Version.From),
+			column.Instant(e.Version.Until), e.Version.Ordinal, e.Version.Document, e.Detail, id)
+	})
 }
 
 // take takes n numbers from a counter of the Source and returns the first.

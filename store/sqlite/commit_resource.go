@@ -15,10 +15,8 @@ import (
 // These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo its first rows
 // if a later one fails, which costs much with URIs in random order. Here a failure ends the transaction anyway.
 const (
-	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertHead = `INSERT OR FAIL INTO resource
-		(id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES `
-	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
+	insertColumns = "id, source_id, uri, key, name, have, length, file, action, due, failure"
+	insertTail    = " ON CONFLICT (source_id, uri) DO NOTHING"
 
 	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
 	updateHead = `UPDATE OR FAIL resource SET have = coalesce(v.column2, have), length = coalesce(v.column3, length),
@@ -27,10 +25,8 @@ const (
 		FROM (VALUES `
 	updateTail = ") v WHERE resource.id = v.column1"
 
-	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	wantHead = `INSERT OR FAIL INTO want
-		(set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES `
-	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
+	putColumns = "set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed"
+	putTail    = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
 		said = excluded.said, pushed = excluded.pushed`
 )
@@ -137,7 +133,8 @@ func (p *commit) insertRows(which []int, known map[int]bool) {
 		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
 		p.args = appendWork(appendHave(p.args, r.Have, 0), r.Work, 0)
 	}
-	if p.tx.Exec(insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...) == int64(len(which)) {
+	if p.tx.Exec("INSERT OR FAIL INTO resource ("+insertColumns+") VALUES "+
+		rowsOf(parametersFor(insertColumns), len(which))+insertTail, p.args...) == int64(len(which)) {
 		return
 	}
 	for _, i := range which {
@@ -196,9 +193,8 @@ func (p *commit) addFolders(r *store.ResourceChange) {
 
 // writeFolders records the folders, sorted: deep trees have more folders than files.
 func (p *commit) writeFolders() {
-	writeRows(p.tx, "INSERT OR FAIL INTO folder (source_id, name) VALUES ", "(?, ?)",
-		" ON CONFLICT DO NOTHING", slices.Sorted(maps.Keys(p.folders)),
-		func(args []any, name string) []any { return append(args, p.source, name) })
+	writeRows(p.tx, "OR FAIL INTO folder", "source_id, name", " ON CONFLICT DO NOTHING",
+		slices.Sorted(maps.Keys(p.folders)), func(args []any, name string) []any { return append(args, p.source, name) })
 }
 
 // wants writes the wants, in the order of the commit.
@@ -209,14 +205,12 @@ func (p *commit) wants() {
 			which = append(which, i)
 		}
 	}
-	writeRows(p.tx, wantHead, wantRow, wantTail, which,
-		func(args []any, i int) []any { return appendWant(args, p.ids[i], p.c.Resources[i].Want) })
-}
-
-func appendWant(args []any, id int64, want *store.Want) []any {
-	return append(args, want.SetID, id, int64(want.State), column.Instant(want.Version.From),
-		column.Instant(want.Version.Until), want.Generation,
-		column.Flag(want.Held), column.Text(want.Refused), column.PackWant(want), column.Flag(want.Pushed))
+	writeRows(p.tx, "OR FAIL INTO want", putColumns, putTail, which, func(args []any, i int) []any {
+		w := p.c.Resources[i].Want
+		return append(args, w.SetID, p.ids[i], int64(w.State), column.Instant(w.Version.From),
+			column.Instant(w.Version.Until), w.Generation, column.Flag(w.Held), column.Text(w.Refused),
+			column.PackWant(w), column.Flag(w.Pushed))
+	})
 }
 
 // wantStep is how many wants one statement reads, because the pages it changes stay in memory until it ends.

@@ -8,17 +8,13 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-const (
-	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest,
-		type, v_from, v_until, verdict, body) VALUES `
-	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)" // verdict is what versions before 0.10 wrote
-)
+const deliveryColumns = "subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from, v_until, " +
+	"verdict, body"
 
 type group struct {
 	ds       []*store.Delivery
 	ids      []int64
 	repeated []bool
-	args     []any
 	recent   *recentBodies
 }
 
@@ -46,34 +42,23 @@ func (g *group) apply(tx *dbfile.Session) {
 	}
 	g.mark(tx, g.recent, marks)
 	keep = slices.DeleteFunc(keep, func(i int) bool { return g.repeated[i] })
-	g.insert(tx, keep)
-	g.count(tx)
 	grown := map[int64]store.InboxSize{} // by Source
-	for _, i := range keep {
+	id := writeRows(tx, "OR FAIL INTO inbox", deliveryColumns, "", keep, func(args []any, i int) []any {
 		d := g.ds[i]
 		size := grown[d.SourceID]
-		size.Deliveries++
-		size.Bytes += int64(len(d.Body))
-		grown[d.SourceID] = size
+		grown[d.SourceID] = store.InboxSize{Deliveries: size.Deliveries + 1, Bytes: size.Bytes + int64(len(d.Body))}
+		// The verdict is what versions before 0.10 wrote.
+		return append(args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), column.Instant(d.Received),
+			column.Flag(d.Signed), d.Digest[:], d.Type, column.Instant(d.From), column.Instant(d.Until), "",
+			column.NotNil(d.Body))
+	})
+	for _, i := range slices.Backward(keep) { // a transaction numbers its rows one after another
+		g.ids[i] = id
+		id--
 	}
+	g.count(tx)
 	for source, size := range grown {
 		resize(tx, source, size)
-	}
-}
-
-func (g *group) insert(tx *dbfile.Session, which []int) {
-	for part := range batches(which) {
-		g.args = g.args[:0]
-		for _, i := range part {
-			d := g.ds[i]
-			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), column.Instant(d.Received),
-				column.Flag(d.Signed), d.Digest[:],
-				d.Type, column.Instant(d.From), column.Instant(d.Until), column.NotNil(d.Body))
-		}
-		last := tx.Insert(deliveryHead+rowsOf(deliveryRow, len(part)), g.args...)
-		for k, i := range part { // a statement numbers its rows one after another
-			g.ids[i] = last - int64(len(part)-1-k)
-		}
 	}
 }
 

@@ -51,11 +51,11 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 }
 
 func (p *commit) edits() {
-	writeRows(p.tx, "INSERT INTO edit ("+editColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)",
-		" ON CONFLICT (source_id, uri, digest) DO NOTHING", p.c.Edits, func(args []any, e store.Edit) []any {
+	writeRows(p.tx, "INTO edit", editColumns, " ON CONFLICT (source_id, uri, digest) DO NOTHING", p.c.Edits,
+		func(args []any, e store.Edit) []any {
 			p.checkSource(e.SourceID)
-			return append(args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
-				column.Instant(e.Received), e.Evidence, column.NotNil(e.Body))
+			e.SourceID, e.Body = p.source, column.NotNil(e.Body)
+			return append(args, editFields(&e)...)
 		})
 }
 

@@ -124,16 +124,18 @@ func batches[T any](list []T) iter.Seq[[]T] {
 	}
 }
 
-// writeRows writes a row for each of a list. args appends its values, in the order of the parameters in row.
-func writeRows[T any](tx *dbfile.Session, head, row, tail string, list []T, args func([]any, T) []any) {
+// writeRows adds a row for each of a list, and returns the id of the last one. args appends its values, in the order of
+// the columns.
+func writeRows[T any](tx *dbfile.Session, into, columns, tail string, list []T, args func([]any, T) []any) (id int64) {
 	var values []any
 	for part := range batches(list) {
 		values = values[:0]
 		for _, v := range part {
 			values = args(values, v)
 		}
-		tx.Exec(head+rowsOf(row, len(part))+tail, values...)
+		id = tx.Insert("INSERT "+into+" ("+columns+") VALUES "+rowsOf(parametersFor(columns), len(part))+tail, values...)
 	}
+	return id
 }
 
 // rowsOf is a list of n rows of parameters.
