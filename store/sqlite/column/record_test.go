@@ -129,8 +129,8 @@ func TestDamagedRecord(t *testing.T) {
 		"meta":      IntoWant(new(store.Want)).Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, 4 | 8, 9, 1}),
 		"no digest": IntoWant(new(store.Want)).Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
 		"a string":  IntoFile(new(store.Have)).Scan("x"),
-		"intervals": new(intervals).Scan("nonsense"),
-		"state":     number[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
+		"intervals": IntervalsAt(new([]store.Interval)).Scan("nonsense"),
+		"state":     IntoNumber(new(store.HaveState)).Scan(int64(900)),
 	} {
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
