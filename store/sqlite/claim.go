@@ -38,8 +38,8 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 		return store.Claim{}, nil, &store.HeldError{Source: known.Name, Holder: known.Holder}
 	}
 	c := &claim{unlock: unlock}
-	// A power cut may take the epoch back, because it also ends the process that the epoch would fence off.
-	err = s.db.WriteAsync(ctx, "claim source "+known.Name, func(tx *dbfile.Session) {
+	err = s.db.Write(ctx, "claim source "+known.Name, func(tx *dbfile.Session) {
+		tx.Repeatable() // a power cut also ends the process that the epoch would fence off
 		c.epoch = dbfile.One(tx, idField, `UPDATE source SET epoch = epoch + 1, holder = ?
 			WHERE id = ? AND name IS NOT NULL RETURNING epoch`, holder, sourceID)
 	})
@@ -73,15 +73,12 @@ func (s *Store) held(c store.Claim) bool {
 	return h != nil && h.epoch == c.Epoch
 }
 
-type writeFunc func(ctx context.Context, what string, fn func(*dbfile.Session)) error
-
 // fenced runs fn in a transaction that succeeds only while the claim is the newest of its Source.
-func (s *Store) fenced(ctx context.Context, write writeFunc, what string, c store.Claim,
-	fn func(*dbfile.Session)) error {
+func (s *Store) fenced(ctx context.Context, what string, c store.Claim, fn func(*dbfile.Session)) error {
 	if s.db.Writable() && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)
 	}
-	return write(ctx, what, func(tx *dbfile.Session) {
+	return s.db.Write(ctx, what, func(tx *dbfile.Session) {
 		if tx.Has("SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL", c.SourceID, c.Epoch) {
 			fn(tx)
 		} else {

@@ -10,12 +10,8 @@ import (
 
 // Commit implements store.Committer.
 func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
-	p := &commit{s: s, c: c, source: c.Claim.SourceID}
-	write := s.db.Write
-	if c.Repeatable {
-		write = s.db.WriteAsync
-	}
-	if err := s.fenced(ctx, write, "record a step", c.Claim, p.apply); err != nil {
+	p := &commit{s: s, c: c, source: c.Claim.SourceID, checked: map[int64]bool{}}
+	if err := s.fenced(ctx, "record a step", c.Claim, p.apply); err != nil {
 		return err
 	}
 	// The ids are set only after the commit succeeded.
@@ -35,6 +31,7 @@ type commit struct {
 	tx      *dbfile.Session
 	c       *store.Commit
 	source  int64
+	checked map[int64]bool      // sets
 	ids     []int64             // of c.Resources
 	gapIDs  []int64             // of c.Gaps
 	folders map[string]struct{} // those above new files
@@ -43,50 +40,29 @@ type commit struct {
 
 func (p *commit) apply(tx *dbfile.Session) {
 	p.tx = tx
+	if p.c.Repeatable {
+		tx.Repeatable()
+	}
 	for _, step := range []func(){
-		p.checkSets, p.resources, p.writeFolders, p.contents, p.wants, p.dropTombstones, p.sets, p.gaps, p.dropGaps,
+		p.resources, p.writeFolders, p.contents, p.wants, p.dropTombstones, p.sets, p.gaps, p.dropGaps,
 		p.inbox, p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
 	} {
 		step()
 	}
 }
 
-// checkSets fails if a part of the commit is of another Source's set: it would be written without a claim.
-func (p *commit) checkSets() {
-	sets := map[int64]bool{}
-	for i := range p.c.Resources {
-		if want := p.c.Resources[i].Want; want != nil {
-			sets[want.SetID] = true
-		}
-	}
-	for i := range p.c.Sets {
-		sets[p.c.Sets[i].ID] = true
-	}
-	for _, g := range p.c.Gaps {
-		sets[g.SetID] = true
-	}
-	for i := range p.c.Runs {
-		sets[p.c.Runs[i].SetID] = true
-	}
-	for i := range p.c.Spans {
-		sets[p.c.Spans[i].SetID] = true
-	}
-	for i := range p.c.Documents {
-		if id := p.c.Documents[i].SetID; id != 0 {
-			sets[id] = true
-		}
-	}
-	if p.c.DropTombstones != nil {
-		sets[p.c.DropTombstones.SetID] = true
-	}
-	for id := range sets {
+// checkSet fails if a part of the commit is of another Source's set: it would be written without a claim.
+func (p *commit) checkSet(id int64) {
+	if !p.checked[id] {
 		owned(p.tx, p.c.Claim, id)
+		p.checked[id] = true
 	}
 }
 
 func (p *commit) sets() {
 	for i := range p.c.Sets {
 		change := &p.c.Sets[i]
+		p.checkSet(change.ID)
 		if st := change.State; st != nil {
 			p.tx.Exec(update("sets", stateColumns)+"id = ?", append(stateFields(st), change.ID)...)
 		}

@@ -15,6 +15,7 @@ func (p *commit) dropTombstones() {
 	if d == nil {
 		return
 	}
+	p.checkSet(d.SetID)
 	for after := int64(-1); ; {
 		ids := dbfile.All(p.tx, idField, `SELECT w.resource_id FROM want w INDEXED BY want_absent
 			WHERE w.set_id = ? AND w.state = 2 AND w.resource_id > ? AND w.held = 0
@@ -44,6 +45,7 @@ func (p *commit) dropTombstones() {
 func (p *commit) gaps() {
 	p.gapIDs = make([]int64, len(p.c.Gaps))
 	for i, g := range p.c.Gaps {
+		p.checkSet(g.SetID)
 		values := append(gapFields(g)[1:], !g.State.Open())
 		p.gapIDs[i] = put(p.tx, "gap", gapColumns+", ended_yet", g.ID, g.SetID, values)
 	}
@@ -64,7 +66,7 @@ func (p *commit) dropGaps() {
 	for _, id := range p.c.DropGaps {
 		var set int64
 		if p.tx.Get("SELECT set_id FROM gap WHERE id = ?", []any{id}, &set) {
-			owned(p.tx, p.c.Claim, set)
+			p.checkSet(set)
 			p.tx.Exec("DELETE FROM gap WHERE id = ?", id)
 		}
 	}
@@ -74,6 +76,9 @@ func (p *commit) documents() {
 	for i := range p.c.Documents {
 		d := &p.c.Documents[i]
 		p.checkSource(d.SourceID)
+		if d.SetID != 0 {
+			p.checkSet(d.SetID)
+		}
 		putDocument(p.tx, p.source, d)
 	}
 }
@@ -112,6 +117,7 @@ func (p *commit) take(counter string, n int) int64 {
 func (p *commit) runs() {
 	for i := range p.c.Runs {
 		r := &p.c.Runs[i]
+		p.checkSet(r.SetID)
 		put(p.tx, "run", runColumns, r.ID, r.SetID, runFields(r)[1:])
 	}
 }

@@ -194,7 +194,8 @@ func (p *commit) addFolders(r *store.ResourceChange) {
 // writeFolders records the folders, sorted: deep trees have more folders than files.
 func (p *commit) writeFolders() {
 	writeRows(p.tx, "OR FAIL INTO folder", "source_id, name", " ON CONFLICT DO NOTHING",
-		slices.Sorted(maps.Keys(p.folders)), func(args []any, name string) []any { return append(args, p.source, name) })
+		slices.Sorted(maps.Keys(p.folders)),
+		func(args []any, name string) []any { return append(args, p.source, name) })
 }
 
 // wants writes the wants, in the order of the commit.
@@ -207,6 +208,7 @@ func (p *commit) wants() {
 	}
 	writeRows(p.tx, "OR FAIL INTO want", putColumns, putTail, which, func(args []any, i int) []any {
 		w := p.c.Resources[i].Want
+		p.checkSet(w.SetID)
 		return append(args, w.SetID, p.ids[i], int64(w.State), column.Instant(w.Version.From),
 			column.Instant(w.Version.Until), w.Generation, column.Flag(w.Held), column.Text(w.Refused),
 			column.PackWant(w), column.Flag(w.Pushed))

@@ -37,7 +37,8 @@ func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, 
 			return id, nil
 		}
 	}
-	err = s.fenced(ctx, s.db.WriteAsync, what, c, func(tx *dbfile.Session) {
+	err = s.fenced(ctx, what, c, func(tx *dbfile.Session) {
+		tx.Repeatable()
 		if setID != 0 {
 			owned(tx, c, setID)
 		}

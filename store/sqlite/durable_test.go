@@ -93,11 +93,10 @@ func TestDurable(t *testing.T) {
 		return log.Sync()
 	}
 	paused := func(async bool) error {
-		write := f.s.db.Write
-		if async {
-			write = f.s.db.WriteAsync
-		}
-		return write(context.Background(), "test", func(tx *dbfile.Session) {
+		return f.s.db.Write(context.Background(), "test", func(tx *dbfile.Session) {
+			if async {
+				tx.Repeatable()
+			}
 			tx.Exec("UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
 		})
 	}

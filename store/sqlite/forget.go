@@ -19,7 +19,7 @@ const forgetSlice, bodySlice = 5000, 500
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
 	// drop, never a Source whose coverage promises rows that are gone.
-	err := s.fenced(ctx, s.db.Write, "forget a source", c, func(tx *dbfile.Session) {
+	err := s.fenced(ctx, "forget a source", c, func(tx *dbfile.Session) {
 		tx.Exec("UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID)
 		// Tombstones of its subscriptions stay: hubs that keep sending are told that they have ended (S-68, S-92).
 		tx.Exec(`UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '',

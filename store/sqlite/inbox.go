@@ -11,19 +11,21 @@ import (
 
 // Deliver implements store.Inbox.
 func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func()) error {
-	const what = "keep deliveries"
 	if len(ds) == 0 && s.db.Writable() {
 		return nil
 	}
 	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds)), recent: &s.recent}
-	return s.db.WriteReadable(ctx, what, func() {
-		for i, d := range ds { // only after the commit succeeded
-			d.ID, d.Duplicate = g.ids[i], g.repeated[i]
-		}
-		if readable != nil {
-			readable()
-		}
-	}, g.apply)
+	return s.db.Write(ctx, "keep deliveries", func(tx *dbfile.Session) {
+		tx.WhenReadable(func() {
+			for i, d := range ds { // only after the commit succeeded
+				d.ID, d.Duplicate = g.ids[i], g.repeated[i]
+			}
+			if readable != nil {
+				readable()
+			}
+		})
+		g.apply(tx)
+	})
 }
 
 // Durable implements store.Inbox.

@@ -195,19 +195,16 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 func (s *Store) Sample(ctx context.Context, sourceID int64, n int) ([]*store.Resource, error) {
 	r := s.db.Read(ctx, "sample resources")
 	from, to := idRange(sourceID)
-	var first, beyond, last int64 // beyond: there are more than n
-	r.Get(`SELECT coalesce((SELECT id FROM resource WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1), 0),
-			coalesce((SELECT id FROM resource WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1 OFFSET ?3), 0),
-			coalesce((SELECT max(id) FROM resource WHERE id >= ?1 AND id < ?2), 0)`,
-		[]any{from, to, n}, &first, &beyond, &last)
-	if beyond == 0 {
-		return resources(r, sourceID, "resource r", "r.id >= ? AND r.id < ? ORDER BY r.id", n, from, to), r.Err()
+	const of = "FROM resource WHERE id >= ? AND id < ?"
+	ids := dbfile.All(r, idField, "SELECT id "+of+" ORDER BY id LIMIT ?", from, to, n+1)
+	if len(ids) > n {
+		first, last := ids[0], dbfile.One(r, idField, "SELECT coalesce(max(id), 0) "+of, from, to)
+		ids = make([]int64, n)
+		for i := range ids {
+			ids[i] = first + rand.Int64N(max(last-first, 0)+1)
+		}
+		ids = dbfile.All(r, idField, `SELECT coalesce((SELECT r.id FROM resource r WHERE r.id >= j.value AND r.id < ?2
+			ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(ids), to)
 	}
-	at := make([]int64, n)
-	for i := range at {
-		at[i] = first + rand.Int64N(last-first+1)
-	}
-	ids := dbfile.All(r, idField, `SELECT coalesce((SELECT r.id FROM resource r
-		WHERE r.id >= j.value AND r.id < ?2 ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(at), to)
 	return byIDs(r, ids), r.Err()
 }

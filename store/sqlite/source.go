@@ -73,7 +73,8 @@ func stateFields(t *store.SetState) []any {
 
 // EnsureSet implements store.Sets.
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (set store.Set, err error) {
-	err = s.fenced(ctx, s.db.WriteAsync, "record a set", c, func(tx *dbfile.Session) {
+	err = s.fenced(ctx, "record a set", c, func(tx *dbfile.Session) {
+		tx.Repeatable()
 		find := func() bool {
 			return tx.Get("SELECT "+setColumns+" FROM sets WHERE source_id = ? AND capability_list = ?",
 				[]any{c.SourceID, capabilityList}, setFields(&set)...)

@@ -32,6 +32,7 @@ func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros
 // spans merges evidence with the stored one (store.Span).
 func (p *commit) spans() {
 	for _, n := range p.c.Spans {
+		p.checkSet(n.SetID)
 		if !n.Until.Known() {
 			continue
 		}

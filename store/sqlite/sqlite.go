@@ -133,7 +133,8 @@ func writeRows[T any](tx *dbfile.Session, into, columns, tail string, list []T, 
 		for _, v := range part {
 			values = args(values, v)
 		}
-		id = tx.Insert("INSERT "+into+" ("+columns+") VALUES "+rowsOf(parametersFor(columns), len(part))+tail, values...)
+		id = tx.Insert("INSERT "+into+" ("+columns+") VALUES "+rowsOf(parametersFor(columns), len(part))+tail,
+			values...)
 	}
 	return id
 }

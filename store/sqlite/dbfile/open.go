@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -28,27 +27,20 @@ const (
 	readers     = 4
 )
 
-// pragma is a setting. A mistyped one is silently ignored (TestSettings).
-type pragma struct{ name, value string }
-
-func writerPragmas() []pragma {
-	return []pragma{
-		// NORMAL, because walSync syncs each commit that must survive a power cut (P4).
-		{"synchronous", "1"},
-		{"foreign_keys", "1"},
-		{"temp_store", "2"}, // memory, because /tmp may be small
-		{"cache_size", strconv.Itoa(-writerCache)},
-		{"journal_size_limit", strconv.Itoa(journalLimit)},
-		{"wal_autocheckpoint", strconv.Itoa(checkpointPages)},
+// The settings of connections. A mistyped one is silently ignored (TestSettings).
+func writerPragmas() []string {
+	return []string{
+		"synchronous = 1", // NORMAL, because walSync syncs each commit that must survive a power cut (P4)
+		"foreign_keys = 1",
+		"temp_store = 2", // memory, because /tmp may be small
+		fmt.Sprint("cache_size = ", -writerCache),
+		fmt.Sprint("journal_size_limit = ", journalLimit),
+		fmt.Sprint("wal_autocheckpoint = ", checkpointPages),
 	}
 }
 
-func readerPragmas() []pragma {
-	return []pragma{
-		{"query_only", "1"},
-		{"temp_store", "2"},
-		{"cache_size", strconv.Itoa(-readerCache)},
-	}
+func readerPragmas() []string {
+	return []string{"query_only = 1", "temp_store = 2", fmt.Sprint("cache_size = ", -readerCache)}
 }
 
 // dsn names the database for SQLite: a "?" or "#" in an unescaped path would end it early.
@@ -62,7 +54,7 @@ func dsn(path string, params ...string) string {
 
 type firstReadConnector struct {
 	driver.Connector
-	pragmas []pragma
+	pragmas []string
 }
 
 // Connect implements driver.Connector. A connection that never read, and cannot write the log's
@@ -103,14 +95,14 @@ func (s firstReadConnector) firstRead(ctx context.Context, conn driver.Conn) err
 		return err
 	}
 	for _, p := range s.pragmas {
-		if err := run("PRAGMA " + p.name + " = " + p.value); err != nil {
-			return fmt.Errorf("set %s: %w", p.name, err)
+		if err := run("PRAGMA " + p); err != nil {
+			return fmt.Errorf("set %s: %w", p, err)
 		}
 	}
 	return nil
 }
 
-func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.DB, error) {
+func connect(ctx context.Context, dsn string, size int, pragmas []string) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (f *File) ReadFew(ctx context.Context, what string, few bool, fn func(*Sess
 		case f.w.sem <- struct{}{}:
 			defer func() { <-f.w.sem }()
 			if f.w.conn != nil && f.w.unusable() == nil {
-				s = f.w.session(context.WithoutCancel(ctx), f, what)
+				s = &Session{ctx: context.WithoutCancel(ctx), f: f, what: what, on: f.w.conn, stmts: &f.w.stmts}
 			}
 		default:
 		}

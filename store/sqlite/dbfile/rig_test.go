@@ -44,7 +44,12 @@ func inTemp(t testing.TB) *rig { return newRig(t, filepath.Join(t.TempDir(), "x.
 func (r *rig) put() error { return r.Write(context.Background(), "put", r.add) }
 
 // putAsync adds one that a power cut may take back.
-func (r *rig) putAsync() error { return r.WriteAsync(context.Background(), "put", r.add) }
+func (r *rig) putAsync() error {
+	return r.Write(context.Background(), "put", func(tx *Session) {
+		tx.Repeatable()
+		r.add(tx)
+	})
+}
 
 func (r *rig) add(tx *Session) {
 	r.n++

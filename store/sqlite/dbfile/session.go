@@ -18,8 +18,9 @@ type Session struct {
 	on    preparer
 	stmts *statements
 	err   error
-	// afterCommit is called while the writer is still held.
-	afterCommit func()
+	// afterCommit is called while the writer is still held, readable before the commit is known to survive a power cut.
+	afterCommit, readable func()
+	repeatable            bool
 }
 
 // Fail ends the session with an error, unless it is nil or another was first.
@@ -143,3 +144,10 @@ func (s *Session) run(answer func(sql.Result) (int64, error), query string, args
 
 // AfterCommit has do called after the commit, before anyone else writes.
 func (s *Session) AfterCommit(do func()) { s.afterCommit = do }
+
+// WhenReadable has do called, unless nil, before the commit is known to survive a power cut.
+func (s *Session) WhenReadable(do func()) { s.readable = do }
+
+// Repeatable says that a power cut may take this transaction back (store.Commit.Repeatable). The sync of a later commit
+// keeps it too.
+func (s *Session) Repeatable() { s.repeatable = true }

@@ -128,7 +128,7 @@ func TestSyncFollowsTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waits, err := r.commit(t.Context(), "test", false, r.add)
+	_, waits, err := r.commit(t.Context(), "test", r.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestLogTakenMeanwhile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := newRig(t, filepath.Join(dir, "x.db"))
 	r.items(t) // a reader, which keeps the log
-	mark, err := r.commit(t.Context(), "test", false, r.add)
+	_, mark, err := r.commit(t.Context(), "test", r.add)
 	if err != nil {
 		t.Fatal(err)
 	}

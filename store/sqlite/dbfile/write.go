@@ -43,38 +43,20 @@ func newWriter(db *sql.DB, path string, sync func(*os.File) error) *writer {
 	}
 }
 
-// Write runs fn in one transaction that is durable when it returns nil. The end of ctx does not
+// Write runs fn in one transaction that is durable when it returns nil, or repeatable. The end of ctx does not
 // reach fn: a cancelled statement would roll back what is already true on disk.
 func (f *File) Write(ctx context.Context, what string, fn func(*Session)) error {
-	return f.WriteReadable(ctx, what, nil, fn)
-}
-
-// WriteAsync is Write for what a power cut may take back (store.Commit.Repeatable). The sync of a
-// later commit keeps it too.
-func (f *File) WriteAsync(ctx context.Context, what string, fn func(*Session)) error {
-	_, err := f.commit(context.WithoutCancel(ctx), what, true, fn)
-	return err
-}
-
-// WriteReadable is Write that calls readable, unless nil, before the commit is known to survive a power cut.
-func (f *File) WriteReadable(ctx context.Context, what string, readable func(),
-	fn func(*Session)) error {
-	return f.write(context.WithoutCancel(ctx), what, readable, fn)
+	return f.WriteBestEffort(context.WithoutCancel(ctx), what, fn)
 }
 
 // WriteBestEffort is Write that gives up when ctx ends before the writer is free.
 func (f *File) WriteBestEffort(ctx context.Context, what string, fn func(*Session)) error {
-	return f.write(ctx, what, nil, fn)
-}
-
-func (f *File) write(ctx context.Context, what string, readable func(),
-	fn func(*Session)) error {
-	mark, err := f.commit(ctx, what, false, fn)
-	if err != nil {
+	s, mark, err := f.commit(ctx, what, fn)
+	if err != nil || s.repeatable {
 		return err
 	}
-	if readable != nil {
-		readable()
+	if s.readable != nil {
+		s.readable()
 	}
 	return f.durable(what, mark)
 }
@@ -88,30 +70,29 @@ func (f *File) Durable() error {
 }
 
 // commit holds the writer, which is free again while durable syncs the log up to mark.
-func (f *File) commit(ctx context.Context, what string, async bool,
-	fn func(*Session)) (mark int64, err error) {
+func (f *File) commit(ctx context.Context, what string, fn func(*Session)) (s *Session, mark int64, err error) {
 	if f.w == nil {
-		return 0, fmt.Errorf("%s: %w", what, store.ErrReadOnly)
+		return nil, 0, fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
 	w := f.w
 	wait, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
-	ctx = context.WithoutCancel(ctx)
 	select {
 	case w.sem <- struct{}{}:
 	case <-wait.Done():
-		return 0, fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
+		return nil, 0, fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
 	}
 	defer func() { <-w.sem }()
 	if err := w.unusable(); err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
+		return nil, 0, fmt.Errorf("%s: %w", what, err)
 	}
-	if err := w.transact(ctx, wait, f, what, fn); err != nil {
-		return 0, f.Fail(what, err)
+	s = &Session{ctx: context.WithoutCancel(ctx), f: f, what: what, stmts: &w.stmts}
+	if err := w.transact(s, wait, fn); err != nil {
+		return nil, 0, f.Fail(what, err)
 	}
-	mark = w.wal.committed(w.wrote(), async)
-	f.checkpoint(ctx)
-	return mark, nil
+	mark = w.wal.committed(w.wrote(), s.repeatable)
+	f.checkpoint(s.ctx)
+	return s, mark, nil
 }
 
 func (f *File) durable(what string, mark int64) error { return f.Fail(what, f.w.wal.waitFor(mark)) }
@@ -124,21 +105,17 @@ func (w *writer) unusable() error {
 	return w.broken
 }
 
-func (w *writer) session(ctx context.Context, f *File, what string) *Session {
-	return &Session{ctx: ctx, f: f, what: what, on: w.conn, stmts: &w.stmts}
-}
-
-func (w *writer) transact(ctx, wait context.Context, f *File, what string, fn func(*Session)) error {
-	if err := w.begin(ctx, wait); err != nil {
+func (w *writer) transact(s *Session, wait context.Context, fn func(*Session)) error {
+	if err := w.begin(s.ctx, wait); err != nil {
 		return err
 	}
+	s.on = w.conn
 	ended := false
 	defer func() { // fn panicked
 		if !ended {
 			w.drop()
 		}
 	}()
-	s := w.session(ctx, f, what)
 	fn(s)
 	ended = true
 	s.Exec("COMMIT")
@@ -152,7 +129,7 @@ func (w *writer) transact(ctx, wait context.Context, f *File, what string, fn fu
 		w.broken = fmt.Errorf("%w: %w", store.ErrUnsure, s.err)
 	}
 	// This fails where SQLite rolled back by itself. A connection in doubt is not used again.
-	if _, err := w.conn.ExecContext(ctx, "ROLLBACK"); err != nil || readOnly(s.err) {
+	if _, err := w.conn.ExecContext(s.ctx, "ROLLBACK"); err != nil || readOnly(s.err) {
 		w.drop()
 	}
 	return s.err

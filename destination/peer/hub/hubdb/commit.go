@@ -10,7 +10,8 @@ import (
 
 // Commit implements hubstate.State.
 func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
-	return d.f.WriteReadable(ctx, "record the hub's work", c.Readable, func(tx *dbfile.Session) {
+	return d.f.Write(ctx, "record the hub's work", func(tx *dbfile.Session) {
+		tx.WhenReadable(c.Readable)
 		t := commit{tx: tx, touched: map[int64]bool{}}
 		t.apply(c)
 	})
