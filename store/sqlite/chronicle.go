@@ -96,3 +96,93 @@ func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 	})
 	return points, r.Err()
 }
+
+const spanColumns = "id, set_id, kind, v_from, v_until, first, last, count, entries, document"
+
+func spanFields(s *store.Span) []any {
+	return []any{&s.ID, &s.SetID, &s.Kind, column.InstantAt(&s.From), column.InstantAt(&s.Until),
+		column.InstantAt(&s.First), column.InstantAt(&s.Last), &s.Count, &s.Entries, &s.Document}
+}
+
+// Spans implements store.Chronicle.
+func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros, limit int) ([]store.Span, error) {
+	r := s.db.Read(ctx, "read the evidence of a set")
+	spans := dbfile.All(r, spanFields, "SELECT "+spanColumns+` FROM span WHERE set_id = ?
+		AND v_until >= ? AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID,
+		int64(from), int64(until), max(limit, 0))
+	slices.SortFunc(spans, func(a, b store.Span) int { // store.NoTime is the lowest instant
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
+	})
+	return spans, r.Err()
+}
+
+// spans merges evidence with the stored one (store.Span).
+func (p *commit) spans() {
+	for _, n := range p.c.Spans {
+		p.checkSet(n.SetID)
+		if !n.Until.Known() {
+			continue
+		}
+		n.Count = max(n.Count, 1)
+		if was := spanBefore(p.tx, &n); was != nil {
+			growSpan(p.tx, was, &n)
+		} else {
+			addSpan(p.tx, &n)
+		}
+	}
+}
+
+// isStream reports a kind with many small pieces.
+func isStream(k store.SpanKind) bool { return k == store.SpanNotification || k == store.SpanFeed }
+
+// spanBefore finds the span that n belongs to, nil if there is none.
+func spanBefore(tx *dbfile.Session, n *store.Span) *store.Span {
+	const of = "SELECT " + spanColumns + " FROM span WHERE set_id = ? AND kind = ?"
+	stream := n.From.Known() && isStream(n.Kind)
+	query, args := of+" AND v_from = ? AND document = ? LIMIT 1", []any{n.SetID, string(n.Kind), int64(n.From),
+		n.Document}
+	switch {
+	case stream:
+		query = of + " AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1"
+		args = append(args[:2], n.Document)
+	case !n.From.Known():
+		query, args[2] = of+" AND v_from IS NULL AND v_until = ? AND document = ? LIMIT 1", int64(n.Until)
+	}
+	var was store.Span
+	if !tx.Get(query, args, spanFields(&was)...) || stream && !continues(&was, n) {
+		return nil
+	}
+	return &was
+}
+
+// continues reports whether a piece of a stream is counted with the one before it.
+func continues(was, n *store.Span) bool {
+	return bucketStart(was.From, store.Hour) == bucketStart(n.From, store.Hour) &&
+		n.From <= was.Until && n.Until >= was.From
+}
+
+func addSpan(tx *dbfile.Session, n *store.Span) {
+	from, to := idRange(n.SetID)
+	values := spanFields(n)
+	values[0] = from
+	tx.Exec("INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1
+		AND id < ?11 ORDER BY id DESC LIMIT 1), ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`, append(values, to)...)
+}
+
+// growSpan counts n with the span it belongs to. A document that is read again is still one piece,
+// with its present entries.
+func growSpan(tx *dbfile.Session, was, n *store.Span) {
+	now := *was
+	now.Until = max(was.Until, n.Until)
+	now.Last = max(was.Last, n.Last)
+	if now.Entries = n.Entries; isStream(n.Kind) {
+		now.From, now.Count, now.Entries = min(was.From, n.From), was.Count+n.Count, was.Entries+n.Entries
+	}
+	if !was.First.Known() || n.First.Known() && n.First < was.First {
+		now.First = n.First
+	}
+	if now != *was {
+		tx.Exec(update("span", "v_from, v_until, first, last, count, entries")+"id = ?",
+			append(spanFields(&now)[3:9], was.ID)...)
+	}
+}

@@ -10,8 +10,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 
+	"github.com/gofrs/flock"
 	"modernc.org/sqlite"
 
 	"resyncd/store"
@@ -233,4 +236,44 @@ func (f *File) openReader(ctx context.Context, params []string) error {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// MakeFolder makes a folder and its missing parents, durably: SQLite syncs only what is in the folder (P4).
+func MakeFolder(path string) error { return makeFolder(path, syncFolder) }
+
+func makeFolder(path string, sync func(folder *os.File) error) error {
+	var grown []string
+	for dir := path; !exists(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		grown = append(grown, filepath.Dir(dir))
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil || runtime.GOOS == "windows" { // Windows has no sync of folders
+		return err
+	}
+	for _, dir := range grown {
+		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(sync(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFolder makes the names in a folder durable, where its file system can.
+func syncFolder(f *os.File) error {
+	err := f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// Lock takes the lock of a file without waiting; its holder's death releases it. NFS locks only
+// files that are open for writing.
+func Lock(path string) (unlock func() error, free bool, err error) {
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	free, err = lock.TryLock()
+	return lock.Unlock, free, err
 }
