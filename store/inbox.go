@@ -65,8 +65,6 @@ type Inbox interface {
 	Durable(ctx context.Context) error
 	// Deliveries returns waiting deliveries, in the order of arrival, bodies included.
 	Deliveries(ctx context.Context, q InboxQuery) ([]Delivery, error)
-	// Inbox returns how much waits (without kept ones), over all Sources, cheaply.
-	Inbox(ctx context.Context) (InboxSize, error)
-	// InboxShares returns the same by Source, as cheaply; Sources without any are left out.
+	// InboxShares returns how much waits (without kept ones) by Source, cheaply; Sources without any are left out.
 	InboxShares(ctx context.Context) (map[int64]InboxSize, error)
 }

@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -335,7 +334,7 @@ func (h *evWorld) push(text string, iv store.Interval) {
 	h.sub = p.sub
 	p.later(WorkNotify, p.eng.Now())
 	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		if size, err := p.store.Inbox(context.Background()); err == nil && size.Deliveries == 0 && p.f.Idle() {
+		if size, err := waiting(p.store); err == nil && size.Deliveries == 0 && p.f.Idle() {
 			break
 		}
 	}

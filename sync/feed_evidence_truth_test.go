@@ -161,7 +161,7 @@ func TestFeedEvidenceForgedGuard(t *testing.T) {
 		s.push(post{id: p.id, day: 200, gone: true})
 	}
 	s.eventually("all are taken up", func() bool {
-		size, err := s.store.Inbox(t.Context())
+		size, err := waiting(s.store)
 		return err == nil && size.Deliveries == 0 && s.f.Idle()
 	})
 	if n := len(s.texts()); n < 25*8/10 {

@@ -88,7 +88,7 @@ func (h *feedWorld) push(bodies []string, full bool) {
 	p.later(WorkNotify, p.eng.Now())
 	calm := 0
 	for end := time.Now().Add(time.Second); time.Now().Before(end) && calm < 3; <-time.After(2 * time.Millisecond) {
-		size, err := p.store.Inbox(context.Background())
+		size, err := waiting(p.store)
 		due := false
 		p.locked(func() {
 			for _, at := range p.jobs {

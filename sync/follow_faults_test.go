@@ -41,7 +41,7 @@ func minute(t *testing.T, n int) rsdoc.Micros {
 func (p *pusher) emptied() {
 	p.t.Helper()
 	p.eventually("taken up", func() bool {
-		n, err := p.store.Inbox(context.Background())
+		n, err := waiting(p.store)
 		return err == nil && n.Deliveries == 0
 	})
 }

@@ -155,7 +155,7 @@ func TestPushDuringFetch(t *testing.T) {
 	p.put("a.txt", "two")
 	p.push()
 	p.eventually("taken up", func() bool {
-		n, err := p.store.Inbox(context.Background())
+		n, err := waiting(p.store)
 		return err == nil && n.Deliveries == 0
 	})
 	close(hang)
@@ -235,7 +235,7 @@ func TestPushBeforeBaseline(t *testing.T) {
 	p.put("a.txt", "1")
 	p.push()
 	p.eventually("a second try", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.jobs) == 0 || true })
-	if n, err := p.store.Inbox(context.Background()); err != nil || n.Deliveries == 0 {
+	if n, err := waiting(p.store); err != nil || n.Deliveries == 0 {
 		t.Errorf("the inbox holds %+v, %v", n, err)
 	}
 	p.interpose(nil)

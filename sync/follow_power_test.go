@@ -68,7 +68,7 @@ func TestPowerCutInPush(t *testing.T) {
 	p.rig.engine = nil
 	copyState(t, filepath.Join(left, filepath.Base(state)), state)
 	p.follow()
-	if n, err := p.store.Inbox(t.Context()); err != nil || n.Deliveries != 1 {
+	if n, err := waiting(p.store); err != nil || n.Deliveries != 1 {
 		t.Fatalf("%d deliveries wait after the power cut, %v", n.Deliveries, err)
 	}
 	p.later(WorkNotify, p.f.s.Now())

@@ -1,7 +1,6 @@
 package sync
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -190,7 +189,7 @@ func TestSignedLies(t *testing.T) {
 	iv.Until = at + 3600*1e6 // fast forward
 	p.deliver(iv, p.document(iv, forged), true)
 	p.eventually("taken up", func() bool {
-		n, err := p.store.Inbox(context.Background())
+		n, err := waiting(p.store)
 		return err == nil && n.Deliveries == 0
 	})
 	p.put("a.txt", "2") // hidden by the invented until

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,43 +15,39 @@ import (
 // These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo its first rows
 // if a later one fails, which costs much with URIs in random order. Here a failure ends the transaction anyway.
 const (
-	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertHead = `INSERT OR FAIL INTO resource
-		(id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES `
-	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
+	insertColumns = "id, source_id, uri, key, name, have, length, file, action, due, failure"
+	insertTail    = " ON CONFLICT (source_id, uri) DO NOTHING"
 
-	// What an update sets, of a list v of values behind the id.
-	updateHave = "have = v.column2, length = v.column3, file = v.column4"
-	updateWork = "action = v.column2, due = v.column3, failure = v.column4"
-	updateBoth = updateHave + ", action = v.column5, due = v.column6, failure = v.column7"
+	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
+	updateHead = `UPDATE OR FAIL resource SET have = coalesce(v.column2, have), length = coalesce(v.column3, length),
+		file = iif(v.column2 IS NULL, file, v.column4), action = coalesce(v.column5, action),
+		due = iif(v.column5 IS NULL, due, v.column6), failure = iif(v.column5 IS NULL, failure, v.column7)
+		FROM (VALUES `
+	updateTail = ") v WHERE resource.id = v.column1"
 
-	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	wantHead = `INSERT OR FAIL INTO want
-		(set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES `
-	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
+	putColumns = "set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed"
+	putTail    = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
 		said = excluded.said, pushed = excluded.pushed`
 )
 
 // resources inserts and updates resources. It fills p.ids.
-func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) resources() {
 	p.ids = make([]int64, len(p.c.Resources))
 	var inserts []int
 	for i := range p.c.Resources {
 		r := &p.c.Resources[i]
 		if p.ids[i] = r.ID; r.ID == 0 {
 			if r.URI == "" {
-				return errors.New("a new resource without a URI")
+				p.tx.Fail(errors.New("a new resource without a URI"))
 			}
 			inserts = append(inserts, i)
 		}
 	}
-	known, err := p.insert(ctx, w, inserts)
-	if err != nil {
-		return err
-	}
-	u := updates{p: p}
+	known := p.insert(inserts)
 	from, to := idRange(p.source)
+	changed := map[int64]int{}
+	var unchanged []int64
 	for i := range p.c.Resources {
 		r, id := &p.c.Resources[i], p.ids[i]
 		if r.ID == 0 && !known[i] {
@@ -61,127 +55,63 @@ func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
 			continue
 		}
 		if id < from || id >= to {
-			return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
+			p.tx.Fail(fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound))
 		}
-		if err := u.add(ctx, w, i); err != nil {
-			return err
+		if r.Have == nil && r.Work == nil {
+			unchanged = append(unchanged, id)
+		} else {
+			if _, again := changed[id]; again {
+				p.update(changed)
+			}
+			changed[id] = i
 		}
-		if r.Key == "" {
-			continue
-		}
-		n, err := w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
+		if r.Key != "" && p.tx.Exec("UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key,
+			nameArg(r), id) > 0 {
 			p.addFolders(r)
 		}
 	}
-	if err := u.write(ctx, w); err != nil {
-		return err
+	p.update(changed)
+	p.mustExist(unchanged)
+}
+
+// update writes the changes of some resources, in the order of their rows, and forgets them.
+func (p *commit) update(changed map[int64]int) {
+	for ids := range batches(slices.Sorted(maps.Keys(changed))) {
+		p.args = p.args[:0]
+		for _, id := range ids {
+			r := &p.c.Resources[changed[id]]
+			p.args = appendWork(appendHave(append(p.args, id), r.Have, nil), r.Work, nil)
+		}
+		if p.tx.Exec(updateHead+rowsOf(updateRow, len(ids))+updateTail, p.args...) < int64(len(ids)) {
+			p.mustExist(ids)
+		}
 	}
-	return mustExist(ctx, w, u.unchanged)
+	clear(changed)
 }
 
 // mustExist fails unless all of these resources exist: a want must keep its resource.
-func mustExist(ctx context.Context, w *dbfile.Writer, ids []int64) error {
+func (p *commit) mustExist(ids []int64) {
 	if len(ids) == 0 {
-		return nil
+		return
 	}
-	missing, err := dbfile.All(ctx, w, idField, `SELECT j.value FROM json_each(?) j
+	missing := dbfile.All(p.tx, idField, `SELECT j.value FROM json_each(?) j
 		WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.id = j.value)`, column.IDs(ids))
-	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("resources %d: %w", missing, store.ErrNotFound)
+	if len(missing) > 0 {
+		p.tx.Fail(fmt.Errorf("resources %d: %w", missing, store.ErrNotFound))
 	}
-	return err
-}
-
-// updates gathers changes of different rows that set the same columns, to write several in one
-// statement, which is faster.
-type updates struct {
-	p         *commit
-	set       string
-	which     []int
-	rows      map[int64]bool // of which
-	unchanged []int64        // rows without a change of their own
-}
-
-func (u *updates) add(ctx context.Context, w *dbfile.Writer, i int) error {
-	r, id := &u.p.c.Resources[i], u.p.ids[i]
-	var set string
-	switch {
-	case r.Have != nil && r.Work != nil:
-		set = updateBoth
-	case r.Have != nil:
-		set = updateHave
-	case r.Work != nil:
-		set = updateWork
-	default:
-		u.unchanged = append(u.unchanged, id)
-		return nil
-	}
-	if set != u.set || u.rows[id] {
-		if err := u.write(ctx, w); err != nil {
-			return err
-		}
-		u.set, u.rows = set, map[int64]bool{}
-	}
-	u.which, u.rows[id] = append(u.which, i), true
-	return nil
-}
-
-// write writes what was gathered, in the order of the rows.
-func (u *updates) write(ctx context.Context, w *dbfile.Writer) error {
-	p := u.p
-	slices.SortFunc(u.which, func(a, b int) int { return cmp.Compare(p.ids[a], p.ids[b]) })
-	row := parametersFor(u.set + ", id")
-	for part := range batches(u.which) {
-		p.args = p.args[:0]
-		for _, i := range part {
-			r := &p.c.Resources[i]
-			p.args = append(p.args, p.ids[i])
-			if r.Have != nil {
-				p.args = appendHave(p.args, r.Have)
-			}
-			if r.Work != nil {
-				p.args = appendWork(p.args, r.Work)
-			}
-		}
-		query := "UPDATE OR FAIL resource SET " + u.set + " FROM (VALUES " + rowsOf(row, len(part)) +
-			") v WHERE resource.id = v.column1"
-		if len(part) == 1 {
-			query = "UPDATE resource SET " + strings.ReplaceAll(u.set, "v.column", "?") + " WHERE id = ?1"
-		}
-		n, err := w.Exec(ctx, query, p.args...)
-		if err == nil && n < int64(len(part)) {
-			for _, i := range part {
-				u.unchanged = append(u.unchanged, p.ids[i]) // one is missing, and mustExist finds which
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	u.which = u.which[:0]
-	return nil
 }
 
 // insert adds new resources, with ids in the order given, and returns those that were known
 // already. The rows are written in the order of their URIs, which is nearly that of their names: in
 // random order each row would touch index pages of its own, and a batch each page several times.
-func (p *commit) insert(ctx context.Context, w *dbfile.Writer, inserts []int) (known map[int]bool, err error) {
+func (p *commit) insert(inserts []int) (known map[int]bool) {
 	if len(inserts) == 0 {
-		return nil, nil
-	}
-	var next int64
-	err = w.Get(ctx, "UPDATE source SET next_resource = next_resource + ?1 WHERE id = ?2 RETURNING next_resource - ?1",
-		[]any{len(inserts), p.source}, &next)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	from, to := idRange(p.source)
-	if next += from; next+int64(len(inserts)) > to {
-		return nil, fmt.Errorf("source %d has had too many resources", p.source)
+	next := from + p.take("next_resource", len(inserts))
+	if next+int64(len(inserts)) > to {
+		p.tx.Fail(fmt.Errorf("source %d has had too many resources", p.source))
 	}
 	for _, i := range inserts {
 		p.ids[i] = next
@@ -191,36 +121,29 @@ func (p *commit) insert(ctx context.Context, w *dbfile.Writer, inserts []int) (k
 		func(a, b int) int { return strings.Compare(p.c.Resources[a].URI, p.c.Resources[b].URI) })
 	known = map[int]bool{}
 	for part := range batches(inserts) {
-		if err := p.insertRows(ctx, w, part, known); err != nil {
-			return nil, err
-		}
+		p.insertRows(part, known)
 	}
-	return known, nil
+	return known
 }
 
-func (p *commit) insertRows(ctx context.Context, w *dbfile.Writer, which []int, known map[int]bool) error {
+func (p *commit) insertRows(which []int, known map[int]bool) {
 	p.args = p.args[:0]
 	for _, i := range which {
 		r := &p.c.Resources[i]
 		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
-		p.args = appendWork(appendHave(p.args, r.Have), r.Work)
+		p.args = appendWork(appendHave(p.args, r.Have, 0), r.Work, 0)
 	}
-	n, err := w.Exec(ctx, insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...)
-	if err != nil || n == int64(len(which)) {
-		return err
+	if p.tx.Exec("INSERT OR FAIL INTO resource ("+insertColumns+") VALUES "+
+		rowsOf(parametersFor(insertColumns), len(which))+insertTail, p.args...) == int64(len(which)) {
+		return
 	}
 	for _, i := range which {
-		var id int64
-		err := w.Get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?",
-			[]any{p.source, p.c.Resources[i].URI}, &id)
-		if err != nil {
-			return err
-		}
+		id := dbfile.One(p.tx, idField, "SELECT id FROM resource WHERE source_id = ? AND uri = ?", p.source,
+			p.c.Resources[i].URI)
 		if known[i] = id != p.ids[i]; known[i] {
 			p.ids[i] = id
 		}
 	}
-	return nil
 }
 
 func nameArg(r *store.ResourceChange) any {
@@ -230,16 +153,20 @@ func nameArg(r *store.ResourceChange) any {
 	return r.Name
 }
 
-func appendHave(args []any, h *store.Have) []any {
-	if h == nil || *h == (store.Have{}) {
-		return append(args, int64(0), int64(0), nil)
+// appendHave appends a Have; of none, absent as a number.
+func appendHave(args []any, h *store.Have, absent any) []any {
+	if h == nil {
+		return append(args, absent, absent, nil)
+	}
+	if *h == (store.Have{}) {
+		return append(args, 0, 0, nil)
 	}
 	return append(args, int64(h.State), h.Length, column.PackFile(h))
 }
 
-func appendWork(args []any, k *store.Work) []any {
+func appendWork(args []any, k *store.Work, absent any) []any {
 	if k == nil {
-		return append(args, int64(0), int64(0), nil)
+		return append(args, absent, absent, nil)
 	}
 	var failure any
 	if k.Attempts != 0 || k.Since != 0 || k.Class != "" || k.Reason != "" {
@@ -265,28 +192,27 @@ func (p *commit) addFolders(r *store.ResourceChange) {
 }
 
 // writeFolders records the folders, sorted: deep trees have more folders than files.
-func (p *commit) writeFolders(ctx context.Context, w *dbfile.Writer) error {
-	return writeRows(ctx, w, "INSERT OR FAIL INTO folder (source_id, name) VALUES ", "(?, ?)",
-		" ON CONFLICT DO NOTHING", slices.Sorted(maps.Keys(p.folders)),
+func (p *commit) writeFolders() {
+	writeRows(p.tx, "OR FAIL INTO folder", "source_id, name", " ON CONFLICT DO NOTHING",
+		slices.Sorted(maps.Keys(p.folders)),
 		func(args []any, name string) []any { return append(args, p.source, name) })
 }
 
 // wants writes the wants, in the order of the commit.
-func (p *commit) wants(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) wants() {
 	var which []int
 	for i := range p.c.Resources {
 		if p.c.Resources[i].Want != nil {
 			which = append(which, i)
 		}
 	}
-	return writeRows(ctx, w, wantHead, wantRow, wantTail, which,
-		func(args []any, i int) []any { return appendWant(args, p.ids[i], p.c.Resources[i].Want) })
-}
-
-func appendWant(args []any, id int64, want *store.Want) []any {
-	return append(args, want.SetID, id, int64(want.State), column.Instant(want.Version.From),
-		column.Instant(want.Version.Until), want.Generation,
-		column.Flag(want.Held), column.Text(want.Refused), column.PackWant(want), column.Flag(want.Pushed))
+	writeRows(p.tx, "OR FAIL INTO want", putColumns, putTail, which, func(args []any, i int) []any {
+		w := p.c.Resources[i].Want
+		p.checkSet(w.SetID)
+		return append(args, w.SetID, p.ids[i], int64(w.State), column.Instant(w.Version.From),
+			column.Instant(w.Version.Until), w.Generation, column.Flag(w.Held), column.Text(w.Refused),
+			column.PackWant(w), column.Flag(w.Pushed))
+	})
 }
 
 // wantStep is how many wants one statement reads, because the pages it changes stay in memory until it ends.

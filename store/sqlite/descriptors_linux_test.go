@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"resyncd/store/sqlite/dbfile"
@@ -17,9 +16,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	f := newFilled(t, filepath.Join(dir, "state.db"))
 	h := openHub(t, filepath.Join(dir, "hub.db"))
 	subscribe := func() error {
-		return h.Write(t.Context(), "subscribe", func(ctx context.Context, w *dbfile.Writer) error {
-			_, err := w.Exec(ctx, "INSERT INTO subscription DEFAULT VALUES")
-			return err
+		return h.Write(t.Context(), "subscribe", func(tx *dbfile.Session) {
+			tx.Exec("INSERT INTO subscription DEFAULT VALUES")
 		})
 	}
 	if err := subscribe(); err != nil {

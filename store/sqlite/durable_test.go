@@ -93,13 +93,11 @@ func TestDurable(t *testing.T) {
 		return log.Sync()
 	}
 	paused := func(async bool) error {
-		write := f.s.db.Write
-		if async {
-			write = f.s.db.WriteAsync
-		}
-		return write(context.Background(), "test", func(ctx context.Context, w *dbfile.Writer) error {
-			_, err := w.Exec(ctx, "UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
-			return err
+		return f.s.db.Write(context.Background(), "test", func(tx *dbfile.Session) {
+			if async {
+				tx.Repeatable()
+			}
+			tx.Exec("UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
 		})
 	}
 	if err := f.s.Durable(t.Context()); err != nil || syncs.Load() != 0 {
@@ -222,7 +220,7 @@ func loseWriter(t *testing.T, s *Store) {
 			t.Error("no panic")
 		}
 	}()
-	_ = s.db.Write(t.Context(), "bug", func(context.Context, *dbfile.Writer) error { panic("a bug") })
+	_ = s.db.Write(t.Context(), "bug", func(*dbfile.Session) { panic("a bug") })
 }
 
 // hold keeps the writer until release is called.
@@ -230,10 +228,9 @@ func hold(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		left <- s.db.Write(context.Background(), "hold", func(context.Context, *dbfile.Writer) error {
+		left <- s.db.Write(context.Background(), "hold", func(*dbfile.Session) {
 			close(inside)
 			<-leave
-			return nil
 		})
 	}()
 	<-inside

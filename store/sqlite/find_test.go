@@ -34,10 +34,10 @@ func TestFindPages(t *testing.T) {
 		n        int
 		complete bool
 	}{{"7.XML", page / 10, false}, {benchURI(f.n - 1), 1, false}, {benchURI(f.n - 1)[1:], 0, false}} {
-		few := &finder{s: f.s, source: f.claim.SourceID, most: f.n, rows: page}
-		complete, err := few.run(t.Context(), c.text)
-		if err != nil || complete != c.complete || len(few.ids) != c.n {
-			t.Errorf("%s among the first %d: %d, complete %t, %v", c.text, page, len(few.ids), complete, err)
+		r := f.s.db.Read(t.Context(), "look")
+		few := &finder{r, f.claim.SourceID, f.n, page, page, map[int64]int{}}
+		if complete := few.run(c.text); r.Failed() || complete != c.complete || len(few.place) != c.n {
+			t.Errorf("%s among the first %d: %d, complete %t, %v", c.text, page, len(few.place), complete, r.Err())
 		}
 	}
 }

@@ -40,10 +40,7 @@ func TestForgetInSlices(t *testing.T) {
 	}
 	count := func(table string) (n int64) {
 		t.Helper()
-		if err := f.s.db.Get(t.Context(), "SELECT count(*) FROM "+table, nil, &n); err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return number(t, f.s, "SELECT count(*) FROM "+table)
 	}
 	limits := map[string]int64{"content": bodySlice, "edit": slice, "resource": slice, "inbox": bodySlice, "inbox_share": 1, "source": 1,
 		"series": slice, "span": slice, "subscription_event": slice}

@@ -2,9 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"slices"
 
 	"resyncd/store"
 	"resyncd/store/sqlite/column"
@@ -13,123 +12,84 @@ import (
 
 // Deliver implements store.Inbox.
 func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func()) error {
-	const what = "keep deliveries"
 	if len(ds) == 0 && s.db.Writable() {
 		return nil
 	}
 	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds)), recent: &s.recent}
-	return s.db.WriteReadable(ctx, what, func() {
-		for i, d := range ds { // only after the commit succeeded
-			d.ID, d.Duplicate = g.ids[i], g.repeated[i]
-		}
-		if readable != nil {
-			readable()
-		}
-	}, g.apply)
+	return s.db.Write(ctx, "keep deliveries", func(tx *dbfile.Session) {
+		tx.WhenReadable(func() {
+			for i, d := range ds { // only after the commit succeeded
+				d.ID, d.Duplicate = g.ids[i], g.repeated[i]
+			}
+			if readable != nil {
+				readable()
+			}
+		})
+		g.apply(tx)
+	})
 }
 
 // Durable implements store.Inbox.
 func (s *Store) Durable(context.Context) error { return s.db.Durable() }
 
-func resize(ctx context.Context, w *dbfile.Writer, source int64, by store.InboxSize) error {
+func resize(tx *dbfile.Session, source int64, by store.InboxSize) {
 	if by == (store.InboxSize{}) {
-		return nil
+		return
 	}
-	_, err := w.Exec(ctx, `INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?)
+	tx.Exec(`INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?)
 		ON CONFLICT (source_id) DO UPDATE SET deliveries = deliveries + excluded.deliveries,
 		bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
-	return err
-}
-
-// Inbox implements store.Inbox.
-func (s *Store) Inbox(ctx context.Context) (store.InboxSize, error) {
-	var sum store.InboxSize
-	shares, err := s.InboxShares(ctx)
-	for _, share := range shares {
-		sum.Deliveries += share.Deliveries
-		sum.Bytes += share.Bytes
-	}
-	return sum, err
 }
 
 // InboxShares implements store.Inbox.
 func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, error) {
+	r := s.db.Read(ctx, "size up the inbox")
 	query := "SELECT source_id, deliveries, bytes FROM inbox_share WHERE deliveries <> 0"
-	switch {
-	case s.lacks(schemaPush):
-		return nil, nil
-	case s.lacks(schemaFeed): // the old schema has only the sum
+	if s.db.Version() < schemaFeed { // the old schema has only the sum
 		query = "SELECT source_id, count(*), sum(length(body)) FROM inbox WHERE kept = 0 GROUP BY source_id"
 	}
-	type share struct {
-		source int64
-		size   store.InboxSize
+	shares := map[int64]store.InboxSize{}
+	for rows := range r.Rows(query) {
+		var source int64
+		var size store.InboxSize
+		r.Fail(rows.Scan(&source, &size.Deliveries, &size.Bytes))
+		shares[source] = size
 	}
-	found, err := dbfile.All(ctx, s.db,
-		func(of *share) []any { return []any{&of.source, &of.size.Deliveries, &of.size.Bytes} }, query)
-	shares := make(map[int64]store.InboxSize, len(found))
-	for _, of := range found {
-		shares[of.source] = of.size
-	}
-	return shares, s.db.Fail("size up the inbox", err)
+	return shares, r.Err()
 }
 
 // Deliveries implements store.Inbox.
-func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Delivery, error) {
-	const what = "read the inbox"
-	if s.lacks(schemaPush) {
-		return nil, nil
-	}
-	var out []store.Delivery
-	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
+func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) (out []store.Delivery, err error) {
+	err = s.db.ReadFew(ctx, "read the inbox", true, func(r *dbfile.Session) {
+		size := int64(0)
 		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew for each push.
-		rows, err := from.Query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest,
+		for rows := range r.Rows(`SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest,
 			type, v_from, v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id
-			LIMIT ? + 0`, q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0))
-		if err != nil {
-			return err
+			LIMIT ? + 0`, q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0)) {
+			var d store.Delivery
+			r.Fail(rows.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.InstantAt(&d.Received),
+				&d.Signed, column.DigestAt(&d.Digest), &d.Type, column.InstantAt(&d.From), column.InstantAt(&d.Until),
+				&d.Kept, &d.Body))
+			if size += int64(len(d.Body)); q.MaxBytes > 0 && size > q.MaxBytes && len(out) > 0 {
+				break
+			}
+			out = append(out, d)
 		}
-		out, err = upTo(rows, q.MaxBytes)
-		return err
 	})
-	return out, s.db.Fail(what, err)
+	return out, err
 }
 
-// upTo reads deliveries until their bodies exceed limit (0: all); at least one.
-func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
-	defer rows.Close()
-	var out []store.Delivery
-	for size := int64(0); rows.Next(); {
-		var d store.Delivery
-		err := rows.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.InstantAt(&d.Received),
-			&d.Signed, column.DigestAt(&d.Digest), &d.Type, column.InstantAt(&d.From), column.InstantAt(&d.Until),
-			&d.Kept, &d.Body)
-		if err != nil {
-			return nil, err
-		}
-		if size += int64(len(d.Body)); limit > 0 && size > limit && len(out) > 0 {
-			break
-		}
-		out = append(out, d)
-	}
-	return out, rows.Err()
-}
-
-func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
+func (p *commit) inbox() {
 	var size store.InboxSize
 	for _, ch := range p.c.Inbox {
 		var source, bytes int64
 		var kept bool
-		err := w.Get(ctx, "SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept,
+		found := p.tx.Get("SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept,
 			&bytes)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			continue
-		case err != nil:
-			return err
-		case source != p.source:
-			return fmt.Errorf("delivery %d is not of the claimed source", ch.ID)
-		case kept && ch.Keep:
+		if found && source != p.source {
+			p.tx.Fail(fmt.Errorf("delivery %d is not of the claimed source", ch.ID))
+		}
+		if !found || kept && ch.Keep {
 			continue
 		}
 		if !kept {
@@ -140,9 +100,81 @@ func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
 		if ch.Keep {
 			query = "UPDATE inbox SET kept = 1 WHERE id = ?"
 		}
-		if _, err := w.Exec(ctx, query, ch.ID); err != nil {
-			return err
+		p.tx.Exec(query, ch.ID)
+	}
+	resize(p.tx, p.source, size)
+}
+
+const deliveryColumns = "subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from, v_until, " +
+	"verdict, body"
+
+type group struct {
+	ds       []*store.Delivery
+	ids      []int64
+	repeated []bool
+	recent   *recentBodies
+}
+
+type received struct {
+	id                    int64
+	delivered, duplicates int64
+	last                  store.Micros
+}
+
+func (g *group) apply(tx *dbfile.Session) {
+	known := map[int64]bool{} // existing Sources
+	var keep, marks []int
+	for i, d := range g.ds {
+		there, asked := known[d.SourceID]
+		if !asked {
+			there = knownSource(tx, d.SourceID)
+			known[d.SourceID] = there
+		}
+		if !there {
+			continue
+		}
+		if keep = append(keep, i); d.Signed && d.From.Known() && d.Until.Known() && d.Received.Known() {
+			marks = append(marks, i)
 		}
 	}
-	return resize(ctx, w, p.source, size)
+	g.mark(tx, g.recent, marks)
+	keep = slices.DeleteFunc(keep, func(i int) bool { return g.repeated[i] })
+	grown := map[int64]store.InboxSize{} // by Source
+	id := writeRows(tx, "OR FAIL INTO inbox", deliveryColumns, "", keep, func(args []any, i int) []any {
+		d := g.ds[i]
+		size := grown[d.SourceID]
+		grown[d.SourceID] = store.InboxSize{Deliveries: size.Deliveries + 1, Bytes: size.Bytes + int64(len(d.Body))}
+		// The verdict is what versions before 0.10 wrote.
+		return append(args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), column.Instant(d.Received),
+			column.Flag(d.Signed), d.Digest[:], d.Type, column.Instant(d.From), column.Instant(d.Until), "",
+			column.NotNil(d.Body))
+	})
+	for _, i := range slices.Backward(keep) { // a transaction numbers its rows one after another
+		g.ids[i] = id
+		id--
+	}
+	g.count(tx)
+	for source, size := range grown {
+		resize(tx, source, size)
+	}
+}
+
+func (g *group) count(tx *dbfile.Session) {
+	var counts []received
+	for i, d := range g.ds {
+		at := slices.IndexFunc(counts, func(c received) bool { return c.id == d.SubscriptionID })
+		if at < 0 {
+			at = len(counts)
+			counts = append(counts, received{id: d.SubscriptionID, last: store.NoTime})
+		}
+		c := &counts[at]
+		c.delivered++
+		c.duplicates += column.Flag(g.repeated[i])
+		c.last = max(c.last, d.Received)
+	}
+	for _, c := range counts {
+		tx.Exec(`UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3,
+			missed = 0, last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END
+			WHERE id = ?1`, c.id, c.delivered, c.duplicates, column.Instant(c.last))
+	}
 }

@@ -46,40 +46,40 @@ func eventFields(e *store.Event) []any {
 // Gaps implements store.Ledger.
 func (s *Store) Gaps(ctx context.Context, setID int64) ([]store.Gap, error) {
 	const of = "SELECT id, " + gapColumns + " FROM gap WHERE set_id = ?1 AND ended_yet = "
-	gaps, err := dbfile.All(ctx, s.db, gapFields,
-		of+"0 UNION ALL SELECT * FROM ("+of+"1 ORDER BY id DESC LIMIT ?2) ORDER BY id", setID, keepGaps)
-	return gaps, s.db.Fail("list gaps", err)
+	r := s.db.Read(ctx, "list gaps")
+	return dbfile.All(r, gapFields, of+"0 UNION ALL SELECT * FROM ("+of+"1 ORDER BY id DESC LIMIT ?2) ORDER BY id",
+		setID, keepGaps), r.Err()
 }
 
 // Runs implements store.Ledger.
 func (s *Store) Runs(ctx context.Context, setID int64, limit int) ([]store.Run, error) {
-	runs, err := dbfile.All(ctx, s.db, runFields,
-		"SELECT id, "+runColumns+" FROM run WHERE set_id = ? ORDER BY id DESC LIMIT ?", setID, max(limit, 0))
-	return runs, s.db.Fail("list runs", err)
+	r := s.db.Read(ctx, "list runs")
+	return dbfile.All(r, runFields, "SELECT id, "+runColumns+" FROM run WHERE set_id = ? ORDER BY id DESC LIMIT ?",
+		setID, max(limit, 0)), r.Err()
 }
 
 // Trash implements store.Ledger.
 func (s *Store) Trash(ctx context.Context, sourceID int64, before store.Micros, after string,
 	limit int) ([]store.Trashed, error) {
-	found, err := dbfile.All(ctx, s.db, trashFields, "SELECT "+trashColumns+` FROM trash WHERE source_id = ?1
-		AND id > ?2 AND (?3 IS NULL OR at < ?3) ORDER BY id LIMIT ?4`, sourceID, after, column.Instant(before),
-		max(limit, 0))
-	return found, s.db.Fail("list the trash", err)
+	r := s.db.Read(ctx, "list the trash")
+	return dbfile.All(r, trashFields, "SELECT "+trashColumns+` FROM trash WHERE source_id = ?1 AND id > ?2
+		AND (?3 IS NULL OR at < ?3) ORDER BY id LIMIT ?4`, sourceID, after, column.Instant(before),
+		max(limit, 0)), r.Err()
 }
 
 // TrashedOf implements store.Ledger.
 func (s *Store) TrashedOf(ctx context.Context, sourceID int64, uri string) (store.Trashed, error) {
-	found, err := dbfile.One(ctx, s.db, trashFields, "SELECT "+trashColumns+
-		" FROM trash WHERE source_id = ? AND uri = ? ORDER BY id DESC LIMIT 1", sourceID, uri)
-	return found, s.db.Fail("look into the trash", err)
+	r := s.db.Read(ctx, "look into the trash")
+	return dbfile.One(r, trashFields, "SELECT "+trashColumns+
+		" FROM trash WHERE source_id = ? AND uri = ? ORDER BY id DESC LIMIT 1", sourceID, uri), r.Err()
 }
 
 // History implements store.Ledger. A negative document is a notification, which has no record of its own.
 func (s *Store) History(ctx context.Context, sourceID int64, uri string) ([]store.Event, error) {
-	events, err := dbfile.All(ctx, s.db, eventFields, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until,
+	r := s.db.Read(ctx, "read a resource's history")
+	return dbfile.All(r, eventFields, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until,
 			e.ordinal, e.document, e.detail,
 			CASE WHEN e.document < 0 THEN 'notification' ELSE coalesce(d.url, '') END
 		FROM event e LEFT JOIN document d ON d.id = e.document AND d.source_id = e.source_id
-		WHERE e.source_id = ? AND e.uri = ? ORDER BY e.id`, sourceID, uri)
-	return events, s.db.Fail("read a resource's history", err)
+		WHERE e.source_id = ? AND e.uri = ? ORDER BY e.id`, sourceID, uri), r.Err()
 }

@@ -2,8 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,8 +16,6 @@ const (
 	probeSize, chunkSize = 8, 100
 	// rangeSlack is how many unwanted rows a range read may cross.
 	rangeSlack = 64
-	// poolSize is for how many results memory is allocated at once.
-	poolSize = 256
 )
 
 const lookupRows = "SELECT " + resourceColumns + ", " + wantColumns +
@@ -36,10 +33,8 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 			l.at[u] = i
 		}
 	}
-	err := s.db.ReadOnWriter(ctx, len(uris) <= probeSize,
-		func(ctx context.Context, from dbfile.Querier) error { l.from = from; return l.run(ctx) })
-	if err != nil {
-		return nil, s.db.Fail("look resources up", err)
+	if err := s.db.ReadFew(ctx, "look resources up", len(uris) <= probeSize, l.run); err != nil {
+		return nil, err
 	}
 	for i, u := range uris {
 		l.found[i] = l.found[l.at[u]] // a URI may occur twice
@@ -48,67 +43,44 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 }
 
 type lookup struct {
-	from            dbfile.Querier
+	r               *dbfile.Session
 	sourceID, setID int64
 	uris            []string
 	at              map[string]int // first index of each URI
 	found           []*store.Resource
 	asked           []bool // known to be found or not
 
-	row   resourceRow
-	pool  []store.Resource // allocated with the first result: a first baseline finds nothing
-	wants []store.Want
+	row resourceRow
 }
 
-func (l *lookup) run(ctx context.Context) error {
+func (l *lookup) run(r *dbfile.Session) {
+	l.r = r
 	// Range reads go on while they pay; a re-ordered or new list ends that after one probe.
 	for next, ordered := 0, true; ordered; {
 		probe := l.unanswered(&next, probeSize)
 		if len(probe) == 0 {
-			return nil
+			return
 		}
-		last, err := l.byURI(ctx, probe)
-		if err != nil {
-			return err
-		}
-		if last == 0 {
-			break
-		}
-		if ordered, err = l.byRange(ctx, last, len(l.uris)-next); err != nil {
-			return err
-		}
+		last := l.byURI(probe)
+		ordered = last > 0 && l.byRange(last, len(l.uris)-next)
 	}
 	next := 0
 	rest := l.unanswered(&next, len(l.uris))
 	// In the order of the index, so that neighbours share its pages.
 	slices.SortFunc(rest, func(a, b int) int { return strings.Compare(l.uris[a], l.uris[b]) })
 	for chunk := range slices.Chunk(rest, chunkSize) {
-		known, err := anyIn(ctx, l.from, anyURI, l.sourceID, len(chunk), l.uris[chunk[0]], l.uris[chunk[len(chunk)-1]])
-		if err == nil && known {
-			_, err = l.byURI(ctx, chunk)
-		}
-		if err != nil {
-			return err
+		if anyIn(r, anyURI, l.sourceID, len(chunk), l.uris[chunk[0]], l.uris[chunk[len(chunk)-1]]) {
+			l.byURI(chunk)
 		}
 	}
-	return nil
 }
 
 const anyURI = "SELECT 1 FROM resource WHERE source_id = ? AND uri BETWEEN ? AND ? LIMIT 1"
 
 // anyIn reports whether there may be rows in the range of n strings, from first to last. A new list
 // in the order of its URIs meets an empty range in each chunk, which saves all look-ups.
-func anyIn(ctx context.Context, from dbfile.Querier, query string, sourceID int64, n int,
-	first, last string) (bool, error) {
-	if n < chunkSize {
-		return true, nil
-	}
-	var one int
-	err := from.Get(ctx, query, []any{sourceID, first, last}, &one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+func anyIn(r *dbfile.Session, query string, sourceID int64, n int, first, last string) bool {
+	return n < chunkSize || r.Has(query, sourceID, first, last)
 }
 
 // unanswered returns up to n URIs from next on that were not looked up yet.
@@ -124,7 +96,7 @@ func (l *lookup) unanswered(next *int, n int) []int {
 
 // byURI looks these up, and returns the id of the last of them, 0 if the ids of those found do not
 // rise with the list.
-func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
+func (l *lookup) byURI(which []int) (last int64) {
 	size := chunkSize
 	if len(which) <= probeSize {
 		size = probeSize
@@ -138,47 +110,32 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	for len(args) < 2+size { // one statement for all lengths
 		args = append(args, l.uris[which[0]])
 	}
-	rows, err := l.from.Query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := l.take(rows); err != nil {
-		return 0, err
-	}
-	var last int64
+	l.take(lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
 	for _, i := range which {
 		if r := l.found[i]; r != nil {
 			if r.ID < last {
-				return 0, nil
+				return 0
 			}
 			last = r.ID
 		}
 	}
-	return last, nil
+	return last
 }
 
 // byRange reads the rows behind an id and reports whether enough of them were wanted to do so again.
-func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, error) {
+func (l *lookup) byRange(after int64, open int) bool {
 	if open == 0 {
-		return true, nil
+		return true
 	}
 	_, to := idRange(l.sourceID)
-	limit := open + rangeSlack
-	rows, err := l.from.Query(ctx, lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, limit)
-	if err != nil {
-		return false, err
-	}
-	hits, err := l.take(rows)
-	return hits >= open/2, err
+	hits := l.take(lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, open+rangeSlack)
+	return !l.r.Failed() && hits >= open/2
 }
 
 // take keeps the wanted rows and returns their number.
-func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		if err := l.row.scan(rows); err != nil {
-			return 0, err
-		}
+func (l *lookup) take(query string, args ...any) (hits int) {
+	for rows := range l.r.Rows(query, args...) {
+		l.r.Fail(l.row.scan(rows))
 		i, wanted := l.at[l.row.res.URI]
 		if !wanted {
 			continue
@@ -188,23 +145,102 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 		if l.found[i] != nil {
 			continue
 		}
-		r := keep(&l.pool, len(l.uris), &l.row.res)
+		r := l.row.res
 		r.URI = l.uris[i] // the caller's copy, so that the row's can be freed
 		if l.row.setID.Valid {
 			l.row.want.SetID = l.setID
-			keep(&l.wants, len(l.uris), &l.row.want)
-			r.Wants = l.wants[len(l.wants)-1 : len(l.wants) : len(l.wants)]
+			r.Wants = []store.Want{l.row.want}
 		}
-		l.found[i] = r
+		l.found[i] = &r
 	}
-	return hits, rows.Err()
+	return hits
 }
 
-// keep copies a result into memory that is allocated for several at once.
-func keep[T any](pool *[]T, expected int, result *T) *T {
-	if len(*pool) == cap(*pool) {
-		*pool = make([]T, 0, min(expected, poolSize))
+// byName selects by a resource's name; it has the form of the index resource_name.
+const byName = "r.source_id = ? AND r.key <> '' AND coalesce(r.name, r.key) "
+
+const (
+	anyFile   = "SELECT 1 FROM resource r WHERE " + byName + "BETWEEN ? AND ? LIMIT 1"
+	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
+)
+
+// Names implements store.Resources. Names are looked up as folders first, because a folder is no file.
+func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
+	r := s.db.Read(ctx, "look names up")
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	known := map[string]store.NameUse{}
+	add := func(use store.NameUse, some, query string) {
+		for chunk := range slices.Chunk(sorted, chunkSize) {
+			if !anyIn(r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1]) {
+				continue
+			}
+			for _, name := range anyOf(r, textField, query, sourceID, chunk) {
+				known[name] = use
+			}
+		}
 	}
-	*pool = append(*pool, *result)
-	return &(*pool)[len(*pool)-1]
+	add(store.NameFolder, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ")
+	sorted = slices.DeleteFunc(sorted, func(name string) bool { return known[name] == store.NameFolder })
+	add(store.NameFile, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ")
+	uses := make([]store.NameUse, len(names))
+	for i, name := range names {
+		uses[i] = known[name]
+	}
+	return uses, r.Err()
+}
+
+// ByKeys implements store.Resources.
+func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*store.Resource, error) {
+	r := s.db.Read(ctx, "look files up")
+	out := make([]*store.Resource, len(names))
+	at := positions(names)
+	type named struct {
+		id   int64
+		name string
+	}
+	byID := make(map[int64]string, len(names))
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
+		for _, n := range anyOf(r, func(n *named) []any { return []any{&n.id, &n.name} },
+			"SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ", sourceID, chunk) {
+			byID[n.id] = n.name
+		}
+	}
+	for _, found := range byIDs(r, slices.Collect(maps.Keys(byID))) {
+		for _, i := range at[byID[found.ID]] {
+			out[i] = found
+		}
+	}
+	return out, r.Err()
+}
+
+func positions(list []string) map[string][]int {
+	at := make(map[string][]int, len(list))
+	for i, v := range list {
+		at[v] = append(at[v], i)
+	}
+	return at
+}
+
+// anyOf reads the rows of a query for a Source and up to chunkSize strings, whose list ends it. The list is filled up,
+// so that few statements serve all lengths.
+func anyOf[T any](r *dbfile.Session, fields func(*T) []any, query string, sourceID int64, chunk []string) []T {
+	size := chunkSize
+	if len(chunk) == 1 {
+		size = 1
+	}
+	args := make([]any, 1+size)
+	args[0] = sourceID
+	for i := range size {
+		args[1+i] = chunk[0]
+		if i < len(chunk) {
+			args[1+i] = chunk[i]
+		}
+	}
+	return dbfile.All(r, fields, query+"("+placeholders(size)+")", args...)
+}
+
+func textField(text *string) []any { return []any{text} }
+
+func parent(name string) string {
+	return name[:max(strings.LastIndexByte(name, '/'), 0)]
 }

@@ -53,10 +53,9 @@ func TestUpgradeOfFourth(t *testing.T) {
 	}
 	s := openedTwice(t, path, check)
 	defer s.Close()
-	var indexes int
-	err := s.db.Get(t.Context(), `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql LIKE '%WHERE action <> 0 AND failure IS %'`, nil, &indexes)
-	if err != nil || indexes != 3 {
-		t.Errorf("%d indexes for work, %v", indexes, err)
+	indexes := number(t, s, `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql LIKE '%WHERE action <> 0 AND failure IS %'`)
+	if indexes != 3 {
+		t.Errorf("%d indexes for work", indexes)
 	}
 }
 

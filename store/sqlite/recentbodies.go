@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -42,30 +41,23 @@ type recentBodies struct {
 	newer, older map[bodyMark]store.Micros
 }
 
-func (l *recentBodies) load(ctx context.Context, w *dbfile.Writer) error {
+func (l *recentBodies) load(tx *dbfile.Session) {
 	if l.loaded {
-		return nil
+		return
 	}
-	rows, err := w.Query(ctx, "SELECT packed FROM mark ORDER BY id")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	l.newer, l.older = nil, nil
-	for rows.Next() {
+	for rows := range tx.Rows("SELECT packed FROM mark ORDER BY id") {
 		var packed []byte
-		if err := rows.Scan(&packed); err != nil {
-			return err
-		}
+		tx.Fail(rows.Scan(&packed))
 		if len(packed)%markedSize != 0 {
-			return fmt.Errorf("%w: marks of %d bytes", column.ErrDamaged, len(packed))
+			tx.Fail(fmt.Errorf("%w: marks of %d bytes", column.ErrDamaged, len(packed)))
+			return
 		}
 		for ; len(packed) > 0; packed = packed[markedSize:] {
 			l.add(bodyMark(packed[8:]), store.Micros(binary.BigEndian.Uint64(packed)))
 		}
 	}
-	l.loaded = rows.Err() == nil
-	return rows.Err()
+	l.loaded = !tx.Failed()
 }
 
 // has reports whether a body was delivered less than a day before received. A repeated body keeps
@@ -87,13 +79,11 @@ func (l *recentBodies) add(m bodyMark, at store.Micros) {
 
 // mark finds the deliveries that repeat one of the last day, and marks the others. Marks are
 // numbered, and a row has the number of its last one, by which they are counted.
-func (g *group) mark(ctx context.Context, w *dbfile.Writer, l *recentBodies, which []int) error {
+func (g *group) mark(tx *dbfile.Session, l *recentBodies, which []int) {
 	if len(which) == 0 {
-		return nil
+		return
 	}
-	if err := l.load(ctx, w); err != nil {
-		return err
-	}
+	l.load(tx)
 	var made []int
 	marks := make([]bodyMark, len(g.ds))
 	for _, i := range which {
@@ -108,26 +98,24 @@ func (g *group) mark(ctx context.Context, w *dbfile.Writer, l *recentBodies, whi
 		}
 	}
 	if len(made) == 0 {
-		return nil
+		return
 	}
 	packed, newest := make([]byte, 0, len(made)*markedSize), store.NoTime
 	for _, i := range made {
 		packed = append(binary.BigEndian.AppendUint64(packed, uint64(g.ds[i].Received)), marks[i][:]...)
 		newest = max(newest, g.ds[i].Received)
 	}
-	w.AfterCommit(func() {
+	tx.AfterCommit(func() {
 		for _, i := range made {
 			l.add(marks[i], g.ds[i].Received)
 		}
 	})
-	last, err := w.Insert(ctx, `INSERT INTO mark (id, at, packed)
-		VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)`,
+	last := tx.Insert(`INSERT INTO mark (id, at, packed) VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)`,
 		int64(len(made)), int64(newest), packed)
-	if err == nil && last/tidyRows > (last-int64(len(made)))/tidyRows {
+	if last/tidyRows > (last-int64(len(made)))/tidyRows {
 		// Hubs may bring many more before the next Tidy. As many go as came since the last time.
-		_, err = runSteps(ctx, w, tidyMarks(0, l.max))
+		runSteps(tx, tidyMarks(0, l.max))
 	}
-	return err
 }
 
 func tidyMarks(before int64, keep int) step {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -31,10 +30,7 @@ func (f *filled) said(t *testing.T, received store.Micros, numbers ...int) (repe
 
 func (f *filled) marked(t *testing.T) (rows, last int) {
 	t.Helper()
-	if err := f.s.db.Get(t.Context(), "SELECT count(*), coalesce(max(id), 0) FROM mark", nil, &rows, &last); err != nil {
-		t.Fatal(err)
-	}
-	return rows, last
+	return int(number(t, f.s, "SELECT count(*) FROM mark")), int(number(t, f.s, "SELECT coalesce(max(id), 0) FROM mark"))
 }
 
 // TestMarksBounded: marks do not grow without an end (P8), neither on disk nor in memory, and the newest stay.
@@ -110,8 +106,9 @@ func TestMarksOfWhatFailed(t *testing.T) {
 	full := errors.New("the disk is full")
 	d := benchDelivery(f.claim.SourceID, f.set.ID, 1, 1)
 	g := &group{ds: []*store.Delivery{d}, ids: make([]int64, 1), repeated: make([]bool, 1), recent: &f.s.recent}
-	err := f.s.db.Write(t.Context(), "keep deliveries", func(ctx context.Context, w *dbfile.Writer) error {
-		return errors.Join(g.apply(ctx, w), full)
+	err := f.s.db.Write(t.Context(), "keep deliveries", func(tx *dbfile.Session) {
+		g.apply(tx)
+		tx.Fail(full)
 	})
 	if !errors.Is(err, full) {
 		t.Fatal(err)

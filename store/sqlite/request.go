@@ -3,8 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,10 +26,9 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 		created = store.MicrosOf(time.Now())
 	}
 	var id int64
-	err := s.db.WriteBestEffort(ctx, "record a request", func(ctx context.Context, w *dbfile.Writer) (err error) {
-		id, err = w.Insert(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?)",
+	err := s.db.WriteBestEffort(ctx, "record a request", func(tx *dbfile.Session) {
+		id = tx.Insert("INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?)",
 			r.Source, r.Command, r.Args, string(store.RequestWaiting), int64(created))
-		return err
 	})
 	if err != nil {
 		return err
@@ -45,22 +42,14 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 // it only reads, in an index of the waiting ones.
 func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Request, error) {
 	const what = "take requests"
-	if s.db.Writable() {
-		var id int64
-		err := s.db.Get(ctx, "SELECT id FROM request WHERE state = 'waiting' LIMIT 1", nil, &id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, s.db.Fail(what, err)
-		}
+	if r := s.db.Read(ctx, what); s.db.Writable() && !r.Has("SELECT id FROM request WHERE state = 'waiting' LIMIT 1") {
+		return nil, r.Err()
 	}
 	var taken []store.Request
-	err := s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) (err error) {
-		taken, err = dbfile.All(ctx, w, requestFields,
+	err := s.db.Write(ctx, what, func(tx *dbfile.Session) {
+		taken = dbfile.All(tx, requestFields,
 			"UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+requestColumns,
 			column.Instant(now))
-		return err
 	})
 	if err != nil {
 		return nil, err
@@ -71,60 +60,38 @@ func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Req
 
 // AnswerRequest implements store.Requests.
 func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, progress []byte, beat store.Micros) error {
-	return s.db.Write(ctx, fmt.Sprintf("answer request %d", id), func(ctx context.Context, w *dbfile.Writer) error {
-		err := metRow(w.Exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?",
-			progress, column.Instant(beat), id))
-		if err != nil || len(lines) == 0 {
-			return err
+	return s.db.Write(ctx, fmt.Sprintf("answer request %d", id), func(tx *dbfile.Session) {
+		tx.Change("UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?", progress,
+			column.Instant(beat), id)
+		for _, line := range lines {
+			tx.Exec(`INSERT INTO request_line (request_id, n, line) SELECT ?1, coalesce(max(n), -1) + 1, ?2
+				FROM request_line WHERE request_id = ?1`, id, line)
 		}
-		var next int64
-		err = w.Get(ctx, "SELECT coalesce(max(n), -1) + 1 FROM request_line WHERE request_id = ?", []any{id}, &next)
-		if err != nil {
-			return err
-		}
-		for i, line := range lines {
-			_, err := w.Exec(ctx, "INSERT INTO request_line (request_id, n, line) VALUES (?, ?, ?)", id, next+int64(i),
-				line)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 }
 
 // EndRequest implements store.Requests.
 func (s *Store) EndRequest(ctx context.Context, id int64, exitCode int, problem string) error {
-	return s.db.Write(ctx, fmt.Sprintf("end request %d", id), func(ctx context.Context, w *dbfile.Writer) error {
-		return metRow(w.Exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?",
-			exitCode, problem, id))
+	return s.db.Write(ctx, fmt.Sprintf("end request %d", id), func(tx *dbfile.Session) {
+		tx.Change("UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode, problem, id)
 	})
 }
 
 // Request implements store.Requests.
 func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request, error) {
-	what := fmt.Sprintf("read request %d", id)
-	if s.lacks(schemaPush) {
-		return store.Request{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
-	}
-	r, err := dbfile.One(ctx, s.db, requestFields, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
-	if err != nil {
-		return store.Request{}, s.db.Fail(what, err)
-	}
+	r := s.db.Read(ctx, fmt.Sprintf("read request %d", id))
+	found := dbfile.One(r, requestFields, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
 	// The lines after the state: a finished request has all of them.
-	r.Output, err = dbfile.All(ctx, s.db, textField,
-		"SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
-	return r, s.db.Fail(what, err)
+	found.Output = dbfile.All(r, textField, "SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n",
+		id, from)
+	return found, r.Err()
 }
 
 // DropRequest implements store.Requests.
 func (s *Store) DropRequest(ctx context.Context, id int64) (taken bool, err error) {
-	what := fmt.Sprintf("take request %d back", id)
-	err = s.db.WriteBestEffort(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
-		if _, err := w.Exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
-			return err
-		}
-		return w.Get(ctx, "SELECT EXISTS (SELECT 1 FROM request WHERE id = ?)", []any{id}, &taken)
+	err = s.db.WriteBestEffort(ctx, fmt.Sprintf("take request %d back", id), func(tx *dbfile.Session) {
+		tx.Exec("DELETE FROM request WHERE id = ? AND state = 'waiting'", id)
+		taken = tx.Has("SELECT id FROM request WHERE id = ?", id)
 	})
 	return taken, err
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -56,63 +54,47 @@ func (x *resourceRow) scan(row *sql.Rows) error {
 	return nil
 }
 
-// collectResources reads rows in the order of resources, one for each want, into at most limit resources.
-func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
-	defer rows.Close()
-	var out []*store.Resource
+// resources reads up to limit resources of one Source in id order with all wants, which are a row each. There is no
+// LIMIT, because the wants multiply the rows: unread rows cost nothing, as long as the order is that of an index
+// (TestPlans).
+func resources(r *dbfile.Session, sourceID int64, from, where string, limit int, args ...any) (out []*store.Resource) {
+	if limit <= 0 {
+		return nil
+	}
 	var x resourceRow
-	var pool []store.Resource
-	for rows.Next() {
-		if err := x.scan(rows); err != nil {
-			return nil, err
-		}
+	for rows := range r.Rows("SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
+		append([]any{sourceID}, args...)...) {
+		r.Fail(x.scan(rows))
 		if len(out) == 0 || out[len(out)-1].ID != x.res.ID {
 			if len(out) >= limit {
 				break
 			}
-			out = append(out, keep(&pool, limit-len(out), &x.res))
+			found := x.res
+			out = append(out, &found)
 		}
 		if x.setID.Valid {
 			x.want.SetID = x.setID.Int64
-			r := out[len(out)-1]
-			r.Wants = append(r.Wants, x.want)
+			last := out[len(out)-1]
+			last.Wants = append(last.Wants, x.want)
 		}
 	}
 	for _, r := range out {
 		slices.SortFunc(r.Wants, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })
 	}
-	return out, rows.Err()
-}
-
-// resources reads resources of one Source in id order with all wants. There is no LIMIT, because the wants multiply
-// the rows: unread rows cost nothing, as long as the order is that of an index (TestPlans).
-func (s *Store) resources(ctx context.Context, what string, sourceID int64, from, where string, limit int,
-	args ...any) ([]*store.Resource, error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	var out []*store.Resource
-	err := s.db.ReadOnWriter(ctx, limit <= probeSize, func(ctx context.Context, of dbfile.Querier) error {
-		rows, err := of.Query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
-			append([]any{sourceID}, args...)...)
-		if err != nil {
-			return err
-		}
-		out, err = collectResources(rows, limit)
-		return err
-	})
-	return out, s.db.Fail(what, err)
+	return out
 }
 
 // Resource implements store.Resources.
 func (s *Store) Resource(ctx context.Context, sourceID int64, uri string) (*store.Resource, error) {
-	const what = "read a resource"
-	found, err := s.resources(ctx, what, sourceID, "resource r", "r.source_id = ? AND r.uri = ?", 1, sourceID, uri)
+	var found []*store.Resource
+	err := s.db.ReadFew(ctx, "read a resource", true, func(r *dbfile.Session) {
+		found = resources(r, sourceID, "resource r", "r.source_id = ? AND r.uri = ?", 1, sourceID, uri)
+		if len(found) == 0 {
+			r.Fail(store.ErrNotFound)
+		}
+	})
 	if err != nil {
 		return nil, err
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
 	}
 	return found[0], nil
 }
@@ -125,22 +107,23 @@ const (
 )
 
 // Due implements store.Resources.
-func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, error) {
+func (s *Store) Due(ctx context.Context, q store.DueQuery) (found []*store.Resource, err error) {
 	const (
 		of  = "SELECT r.id FROM resource r WHERE "
 		due = "?4 AND (r.due IS NULL OR r.due <= ?5 OR r.due > ?7)"
 	)
 	from, to := idRange(q.SourceID)
-	return s.resources(ctx, "list due work", q.SourceID,
-		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+
-			" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
-		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
+	err = s.db.ReadFew(ctx, "list due work", q.Limit <= probeSize, func(r *dbfile.Session) {
+		found = resources(r, q.SourceID, "("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+
+			" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id", "true", q.Limit, max(q.After, from-1), to,
+			int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
+	})
+	return found, err
 }
 
 // NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
 func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
 	const (
-		what  = "find the next due work"
 		first = "SELECT * FROM (SELECT r.due FROM resource r WHERE " + neverFailed
 		query = first + "1 ORDER BY r.id LIMIT 1) UNION ALL " + first + "2 ORDER BY r.id LIMIT 1) UNION ALL " +
 			"SELECT * FROM (SELECT due FROM resource WHERE source_id = ?1 AND action <> 0 AND failure IS NOT NULL " +
@@ -148,63 +131,52 @@ func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, erro
 	)
 	from, to := idRange(sourceID)
 	var found []store.Micros
-	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, of dbfile.Querier) (err error) {
-		found, err = dbfile.All(ctx, of, func(due *store.Micros) []any { return []any{column.InstantAt(due)} }, query,
-			sourceID, from-1, to)
-		return err
+	err := s.db.ReadFew(ctx, "find the next due work", true, func(r *dbfile.Session) {
+		found = dbfile.All(r, func(due *store.Micros) []any { return []any{column.InstantAt(due)} }, query, sourceID,
+			from-1, to)
 	})
 	if err != nil || len(found) == 0 {
-		return store.NoTime, s.db.Fail(what, err)
+		return store.NoTime, err
 	}
-	return max(slices.Min(found), store.NoTime+1), nil
+	return max(slices.Min(found), store.Beginning), nil
 }
 
 // ByIDs implements store.Resources.
-func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, error) {
+func (s *Store) ByIDs(ctx context.Context, ids []int64) (found []*store.Resource, err error) {
+	err = s.db.ReadFew(ctx, "read resources", len(ids) <= probeSize, func(r *dbfile.Session) { found = byIDs(r, ids) })
+	return found, err
+}
+
+func byIDs(r *dbfile.Session, ids []int64) (out []*store.Resource) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	var out []*store.Resource
 	for len(ids) > 0 { // Source by Source
 		n := 1
 		for n < len(ids) && ids[n]>>idBits == ids[0]>>idBits {
 			n++
 		}
-		found, err := s.resources(ctx, "read resources", ids[0]>>idBits,
-			"json_each(?2) j CROSS JOIN resource r ON r.id = j.value",
-			"true", n, column.IDs(ids[:n]))
-		if err != nil {
-			return nil, err
-		}
-		out, ids = append(out, found...), ids[n:]
+		out = append(out, resources(r, ids[0]>>idBits, "json_each(?2) j CROSS JOIN resource r ON r.id = j.value",
+			"true", n, column.IDs(ids[:n]))...)
+		ids = ids[n:]
 	}
-	return out, nil
+	return out
 }
 
 const unlistedPage = 20_000
 
 // Unlisted implements store.Resources.
 func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until store.Micros) iter.Seq2[int64, error] {
-	const what = "list what a baseline did not name"
 	return func(yield func(int64, error) bool) {
+		r := s.db.Read(ctx, "list what a baseline did not name")
 		for after, more := int64(-1), true; more; {
 			last := int64(1 << 62)
-			err := s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
-				ORDER BY resource_id LIMIT 1 OFFSET ?`, []any{setID, after, unlistedPage - 1}, &last)
-			if errors.Is(err, sql.ErrNoRows) {
-				more, err = false, nil
-			}
-			var ids []int64
-			if err == nil {
-				ids, err = dbfile.All(ctx, s.db, idField, `SELECT resource_id FROM want WHERE set_id = ?
-					AND resource_id > ? AND resource_id <= ? AND state IN (1, 3) AND generation <> ?
-					AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
-					setID, after, last, generation, int64(until))
-			}
-			if err != nil {
-				yield(0, s.db.Fail(what, err))
-				return
-			}
+			more = r.Get(`SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id
+				LIMIT 1 OFFSET ?`, []any{setID, after, unlistedPage - 1}, &last)
+			ids := dbfile.All(r, idField, `SELECT resource_id FROM want WHERE set_id = ?
+				AND resource_id > ? AND resource_id <= ? AND state IN (1, 3) AND generation <> ?
+				AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
+				setID, after, last, generation, int64(until))
 			for _, id := range ids {
 				if !yield(id, nil) {
 					return
@@ -212,33 +184,27 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 			}
 			after = last
 		}
+		if err := r.Err(); err != nil {
+			yield(0, err)
+		}
 	}
 }
 
 // Sample implements store.Resources. It draws random ids of the range, so a row behind a wide hole
 // is drawn more often.
 func (s *Store) Sample(ctx context.Context, sourceID int64, n int) ([]*store.Resource, error) {
-	const what = "sample resources"
+	r := s.db.Read(ctx, "sample resources")
 	from, to := idRange(sourceID)
-	var first, beyond, last int64 // beyond: there are more than n
-	err := s.db.Get(ctx, `SELECT coalesce((SELECT id FROM resource WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1), 0),
-			coalesce((SELECT id FROM resource WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1 OFFSET ?3), 0),
-			coalesce((SELECT max(id) FROM resource WHERE id >= ?1 AND id < ?2), 0)`,
-		[]any{from, to, n}, &first, &beyond, &last)
-	if err != nil {
-		return nil, s.db.Fail(what, err)
+	const of = "FROM resource WHERE id >= ? AND id < ?"
+	ids := dbfile.All(r, idField, "SELECT id "+of+" ORDER BY id LIMIT ?", from, to, n+1)
+	if len(ids) > n {
+		first, last := ids[0], dbfile.One(r, idField, "SELECT coalesce(max(id), 0) "+of, from, to)
+		ids = make([]int64, n)
+		for i := range ids {
+			ids[i] = first + rand.Int64N(max(last-first, 0)+1)
+		}
+		ids = dbfile.All(r, idField, `SELECT coalesce((SELECT r.id FROM resource r WHERE r.id >= j.value AND r.id < ?2
+			ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(ids), to)
 	}
-	if beyond == 0 {
-		return s.resources(ctx, what, sourceID, "resource r", "r.id >= ? AND r.id < ? ORDER BY r.id", n, from, to)
-	}
-	at := make([]int64, n)
-	for i := range at {
-		at[i] = first + rand.Int64N(last-first+1)
-	}
-	ids, err := dbfile.All(ctx, s.db, idField, `SELECT coalesce((SELECT r.id FROM resource r
-		WHERE r.id >= j.value AND r.id < ?2 ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(at), to)
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	return s.ByIDs(ctx, ids)
+	return byIDs(r, ids), r.Err()
 }

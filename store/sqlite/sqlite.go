@@ -4,7 +4,9 @@ package sqlite
 
 import (
 	"context"
+	"embed"
 	"errors"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"sync"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
 	"resyncd/store/sqlite/dbfile"
 )
 
@@ -38,7 +41,6 @@ type Store struct {
 	mu     sync.Mutex
 	claims map[int64]*claim // granted by this Store and not released, by Source
 
-	owners sync.Map // from a set to its Source, which never changes
 	// searchAbove has the number of documents of a Source above which unused ones are searched again.
 	searchAbove sync.Map
 }
@@ -125,20 +127,19 @@ func batches[T any](list []T) iter.Seq[[]T] {
 	}
 }
 
-// writeRows writes a row for each of a list. args appends its values, in the order of the parameters in row.
-func writeRows[T any](ctx context.Context, w *dbfile.Writer, head, row, tail string, list []T,
-	args func([]any, T) []any) error {
+// writeRows adds a row for each of a list, and returns the id of the last one. args appends its values, in the order of
+// the columns.
+func writeRows[T any](tx *dbfile.Session, into, columns, tail string, list []T, args func([]any, T) []any) (id int64) {
 	var values []any
 	for part := range batches(list) {
 		values = values[:0]
 		for _, v := range part {
 			values = args(values, v)
 		}
-		if _, err := w.Exec(ctx, head+rowsOf(row, len(part))+tail, values...); err != nil {
-			return err
-		}
+		id = tx.Insert("INSERT "+into+" ("+columns+") VALUES "+rowsOf(parametersFor(columns), len(part))+tail,
+			values...)
 	}
-	return nil
+	return id
 }
 
 // rowsOf is a list of n rows of parameters.
@@ -160,12 +161,50 @@ func parametersFor(columns string) string {
 
 func placeholders(n int) string { return rowsOf("?", n) }
 
-// metRow is ErrNotFound for a statement that met no row.
-func metRow(rows int64, err error) error {
-	if err == nil && rows == 0 {
-		err = store.ErrNotFound
+func idField(id *int64) []any { return []any{id} }
+
+// applicationID marks a file as ours: "rsyd".
+const applicationID = 0x72737964
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrationScripts are the schema's steps, oldest first. A released one is never edited: changes are new files.
+func migrationScripts() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+	if err != nil {
+		return nil, err
 	}
-	return err
+	out := make([]string, len(names))
+	for i, name := range names {
+		b, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = string(b)
+	}
+	return out, nil
 }
 
-func idField(id *int64) []any { return []any{id} }
+func schema() (dbfile.Schema, error) {
+	scripts, err := migrationScripts()
+	return dbfile.Schema{Application: applicationID, Scripts: scripts, Explain: explain}, err
+}
+
+var errTokenTaken = errors.New("its callback token is another subscription's")
+
+// explain finds what callers check behind an error about the tables.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, column.ErrDamaged):
+		return store.ErrCorrupt
+	case dbfile.Repeats(err, "resource_name"):
+		return store.ErrNameTaken
+	case dbfile.Repeats(err, "subscription.token"):
+		return errTokenTaken
+	}
+	return nil
+}
+
+// schemaFeed is the schema version that added the shares of the inbox.
+const schemaFeed = 3

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,10 +39,18 @@ func walSize(t *testing.T, s *Store) int64 {
 
 // execute runs a statement that no program runs.
 func execute(tb testing.TB, s *Store, query string, args ...any) error {
-	return s.db.Write(tb.Context(), "test", func(ctx context.Context, w *dbfile.Writer) error {
-		_, err := w.Exec(ctx, query, args...)
-		return err
-	})
+	return s.db.Write(tb.Context(), "test", func(tx *dbfile.Session) { tx.Exec(query, args...) })
+}
+
+// number is what a query for one tells.
+func number(tb testing.TB, s *Store, query string) int64 {
+	tb.Helper()
+	r := s.db.Read(tb.Context(), query)
+	n := dbfile.One(r, idField, query)
+	if err := r.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }
 
 // TestEnsureSetAgain: a set that is known costs no write, and so no sync.

@@ -2,12 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
 	"resyncd/store/sqlite/dbfile"
 )
 
@@ -42,36 +43,22 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	if !s.db.Writable() {
 		return false, fmt.Errorf("tidy the state database: %w", store.ErrReadOnly)
 	}
+	r := s.db.Read(ctx, "look for what nobody needs")
 	var forgotten int64
-	err = s.db.Get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
-	if err == nil {
+	if r.Get("SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten) {
 		_, err := s.dropRows(ctx, forgotten)
 		return true, err
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return false, s.db.Fail("look for forgotten sources", err)
+	spare := s.unusedDocuments(r)
+	if err := r.Err(); err != nil {
+		return false, err
 	}
-	spare, err := s.unusedDocuments(ctx)
-	if err != nil {
-		return false, s.db.Fail("look for documents that nothing refers to", err)
-	}
-	err = s.db.Write(ctx, "tidy the state database", func(ctx context.Context, w *dbfile.Writer) error {
-		rows, err := runSteps(ctx, w, s.tidySteps()...)
-		if err != nil {
-			return err
-		}
-		documents, err := tidyDocuments(ctx, w)
-		if err != nil {
-			return err
-		}
+	err = s.db.Write(ctx, "tidy the state database", func(tx *dbfile.Session) {
+		rows, documents, events := runSteps(tx, s.tidySteps()...), tidyDocuments(tx), tidyHistory(tx)
 		for _, id := range spare {
-			if _, err := w.Exec(ctx, "DELETE FROM document WHERE id = ?", id); err != nil {
-				return err
-			}
+			tx.Exec("DELETE FROM document WHERE id = ?", id)
 		}
-		events, err := tidyHistory(ctx, w)
-		more = rows || documents || len(spare) > 0 || events
-		return err
+		more = rows || documents || events || len(spare) > 0
 	})
 	return more, err
 }
@@ -83,15 +70,11 @@ type step struct {
 }
 
 // runSteps reports whether a step may have left rows.
-func runSteps(ctx context.Context, w *dbfile.Writer, steps ...step) (more bool, err error) {
+func runSteps(tx *dbfile.Session, steps ...step) (more bool) {
 	for _, step := range steps {
-		n, err := w.Exec(ctx, step.query, step.args...)
-		if err != nil {
-			return false, err
-		}
-		more = more || n == tidyRows
+		more = tx.Exec(step.query, step.args...) == tidyRows || more
 	}
-	return more, nil
+	return more
 }
 
 // tidySteps drop what is too old or too much in the tables of history and push.
@@ -130,70 +113,138 @@ func (s *Store) tidySteps() []step {
 }
 
 // tidyDocuments strips the documents beyond the newest of each Source. The rows stay while something refers to them.
-func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
-	sources, err := dbfile.All(ctx, w, idField, withDocuments, keepDocuments)
-	if err != nil {
-		return false, err
-	}
-	for _, source := range sources {
-		var oldest int64
-		err := w.Get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
-			[]any{source, keepDocuments - 1}, &oldest)
-		if err != nil {
-			return false, err
-		}
-		n, err := w.Exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id
-			FROM document WHERE source_id = ? AND coalesce(read, 0) < ?
-			AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
-			source, oldest, tidyRows)
-		if err != nil {
-			return false, err
-		}
+func tidyDocuments(tx *dbfile.Session) (more bool) {
+	for _, source := range dbfile.All(tx, idField, withDocuments, keepDocuments) {
+		n := tx.Exec(`UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id
+			FROM document WHERE source_id = ?1 AND coalesce(read, 0) < (SELECT coalesce(read, 0) FROM document
+				WHERE source_id = ?1 ORDER BY 1 DESC LIMIT 1 OFFSET ?2)
+			AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?3)`, source, keepDocuments-1, tidyRows)
 		more = more || n == tidyRows
 	}
-	return more, nil
+	return more
 }
 
 // tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI.
 // After the last slice it begins again with the next call.
-func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
-	var sourceID int64
-	var uri string
-	if err := w.Get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
-		return false, err
-	}
+func tidyHistory(tx *dbfile.Session) (more bool) {
 	type long struct {
 		sourceID int64
 		uri      string
 		n        int64
 	}
-	found, err := dbfile.All(ctx, w, func(l *long) []any { return []any{&l.sourceID, &l.uri, &l.n} },
+	var at long
+	tx.Get("SELECT source_id, uri FROM tidy", nil, &at.sourceID, &at.uri)
+	found := dbfile.All(tx, func(l *long) []any { return []any{&l.sourceID, &l.uri, &l.n} },
 		`SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event WHERE (source_id, uri) > (?, ?)
 			ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
-		sourceID, uri, tidyEvents)
-	if err != nil {
-		return false, err
-	}
+		at.sourceID, at.uri, tidyEvents)
 	seen := int64(0)
 	for _, l := range found {
 		seen += l.n
 	}
-	more = seen >= tidyEvents
 	next := long{}
-	if more {
+	if more = seen >= tidyEvents; more {
 		next = found[len(found)-1] // may be cut by the slice's end; it is trimmed below all the same
 	}
 	for _, l := range found {
-		if l.n <= keepEvents && l != next {
-			continue
-		}
-		_, err := w.Exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
-			(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
-			l.sourceID, l.uri, keepEvents-1)
-		if err != nil {
-			return false, err
+		if l.n > keepEvents || l == next {
+			tx.Exec(`DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
+				(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
+				l.sourceID, l.uri, keepEvents-1)
 		}
 	}
-	_, err = w.Exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
+	tx.Exec("UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
+	return more
+}
+
+// forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those with a large body.
+const forgetSlice, bodySlice = 5000, 500
+
+// ForgetSource implements store.Sources.
+func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
+	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
+	// drop, never a Source whose coverage promises rows that are gone.
+	err := s.fenced(ctx, "forget a source", c, func(tx *dbfile.Session) {
+		tx.Exec("UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID)
+		// Tombstones of its subscriptions stay: hubs that keep sending are told that they have ended (S-68, S-92).
+		tx.Exec(`UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '',
+			next = NULL, ended = ? WHERE source_id = ? AND state <> 'gone'`,
+			column.Instant(store.MicrosOf(time.Now())), c.SourceID)
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	h := s.claims[c.SourceID]
+	s.mu.Unlock()
+	if h != nil {
+		if err := s.unclaim(c.SourceID, h); err != nil {
+			return err
+		}
+	}
+	for {
+		more, err := s.dropRows(ctx, c.SourceID)
+		if err != nil || !more {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("forget a source: the rest goes with the next maintenance: %w", err)
+		}
+	}
+}
+
+// dropPoints drops a slice of a Source's points of one width, found as Points finds them.
+const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 ORDER BY at LIMIT 1)
+		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t
+		WHERE t.begun IS NOT NULL)
+	DELETE FROM series WHERE width = ?1 AND source_id = ?2 AND at IN (SELECT t.begun FROM t CROSS JOIN series o
+		ON o.width = ?1 AND o.at = t.begun AND o.source_id = ?2 LIMIT ?3)`
+
+// dropRows drops a slice of a forgotten Source's rows, the Source itself last.
+func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
+	const (
+		here    = "source_id = ?1"
+		inRange = "KEY >= ?2 AND KEY < ?3" // ids that begin with the Source's
+		ofSets  = "set_id IN (SELECT id FROM sets WHERE source_id = ?1)"
+	)
+	from, to := idRange(sourceID)
+	slice := s.limits.forget
+	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(tx *dbfile.Session) {
+		tx.Exec("DELETE FROM inbox_share WHERE source_id = ?", sourceID)
+		for _, t := range []struct {
+			table, key, of string
+			most           int
+		}{
+			{"inbox", "id", here, bodySlice},
+			{"content", "resource_id", inRange, bodySlice},
+			{"edit", "id", here, slice},
+			{"resource", "id", inRange, slice},
+			{"want", "set_id, resource_id", ofSets, slice},
+			{"folder", "source_id, name", here, slice},
+			{"event", "source_id, uri, id", here, slice},
+			{"trash", "source_id, id", here, slice},
+			{"document", "id", here, slice},
+			{"gap", "id", ofSets, slice},
+			{"span", "id", ofSets, slice},
+			{"run", "id", ofSets, slice},
+			{"subscription_event", "id", inRange, slice},
+		} {
+			more = tx.Exec("DELETE FROM "+t.table+" WHERE ("+t.key+") IN (SELECT "+t.key+" FROM "+t.table+" WHERE "+
+				strings.ReplaceAll(t.of, "KEY", t.key)+" LIMIT ?4)", sourceID, from, to, t.most) > 0
+			if more {
+				return // one slice a transaction
+			}
+		}
+		for _, width := range widths() {
+			if more = tx.Exec(dropPoints, int64(width), sourceID, slice) > 0; more {
+				return
+			}
+		}
+		tx.Exec("DELETE FROM sets WHERE source_id = ?", sourceID)
+		tx.Exec("DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
+	})
+	if err == nil && !more {
+		_ = os.Remove(s.lockPath(sourceID)) // the id is never given again; an empty file that remains does no harm
+	}
 	return more, err
 }

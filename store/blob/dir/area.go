@@ -10,18 +10,15 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"resyncd/store/blob"
 )
 
-// Many waiting stages are spread over shards: an ext4 searches half a block of a folder for each
-// name that comes or goes. Short names are cached inline by the kernel.
+// shards is among how many folders the stages are spread: a folder takes one new name at a time, and an ext4 searches
+// half a block of it for each (performance.md 2). Short names are cached inline by the kernel.
 const (
-	minShards  = 2
-	maxShards  = 16
-	shardFiles = 64
-	nameFill   = "------------------------------------" // up to 36 bytes
+	shards   = 4
+	nameFill = "------------------------------------" // up to 36 bytes
 )
 
 // lockName is the lock under which process folders are made or swept; in a process folder, that of its living owner.
@@ -29,8 +26,7 @@ const lockName = "lock"
 
 // stageArea is where new files wait: `.resyncd/stage/PROCESS/SHARD/NUMBER`. Each process has its
 // own folder and holds its lock, so that the next process recognises a dead one's and sweeps it
-// (F1). Shards spread the work, because a folder takes one new name at a time (performance.md 2).
-// The folder is made with the first stage: a run that changes nothing writes nothing.
+// (F1). The folder is made with the first stage: a run that changes nothing writes nothing.
 //
 // Where files cannot be locked, nothing of others is swept (some network file systems), or
 // everything is (systems other than Linux, where one writer at a time is the caller's duty).
@@ -41,19 +37,14 @@ type stageArea struct {
 	name   string   // of the process folder, once made
 	own    *folder  // the process folder, once made
 	lock   *os.File // of the process folder, once made
-	shards []*shard
+	shards []*folder
 	left   []leftover
-	next   uint64
-}
-
-type shard struct {
-	*folder
-	waiting atomic.Int32
+	next   int
 }
 
 // leftover is a discarded stage that could not be removed.
 type leftover struct {
-	shard *shard
+	shard *folder
 	name  string
 }
 
@@ -129,70 +120,29 @@ func (a *stageArea) alive(name string) bool {
 	return err != nil || !free
 }
 
-// pickShard returns the shard of the next stage, and a new name there.
-func (a *stageArea) pickShard() (*shard, string, error) {
+// place returns the shard of the next stage, and a new name there.
+func (a *stageArea) place() (*folder, string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.own == nil {
+	if len(a.shards) < shards {
 		if err := a.prepare(); err != nil {
-			return nil, "", err
+			return nil, "", errors.Join(err, a.remove())
 		}
 	}
 	a.removeLeftovers()
-	waiting := 0
-	for _, l := range a.shards {
-		waiting += int(l.waiting.Load())
-	}
-	among := min(max(waiting/shardFiles, minShards), maxShards)
-	for len(a.shards) < among {
-		if err := a.grow(); err != nil && len(a.shards) == 0 {
-			return nil, "", err
-		} else if err != nil {
-			break // the present shards must do
-		}
-	}
-	if waiting <= 1 { // with the spare stage: at rest
-		a.shrink()
-	}
-	l := a.shards[0]
-	for _, other := range a.shards[:min(among, len(a.shards))] {
-		if other.waiting.Load() < l.waiting.Load() {
-			l = other
-		}
-	}
-	l.waiting.Add(1)
 	a.next++
-	name := strconv.FormatUint(a.next, 36)
-	return l, name + nameFill[len(name):], nil
-}
-
-// grow makes one more shard. The caller holds mu.
-func (a *stageArea) grow() error {
-	f, err := a.own.childMade(strconv.Itoa(len(a.shards)), 0o700)
-	if err == nil {
-		a.shards = append(a.shards, &shard{folder: f})
-	}
-	return err
-}
-
-// shrink closes shards, because each holds descriptors (F11). The caller holds mu.
-func (a *stageArea) shrink() {
-	for n := len(a.shards); n > minShards && len(a.left) == 0 && a.shards[n-1].waiting.Load() == 0; n-- {
-		a.shards[n-1].close()
-		a.shards = a.shards[:n-1]
-	}
+	name := strconv.FormatInt(int64(a.next), 36)
+	return a.shards[a.next%shards], name + nameFill[len(name):], nil
 }
 
 // discard removes a stage, if not now then with a later one (F6).
-func (a *stageArea) discard(shard *shard, name string) error {
-	err := removeFile(shard.folder, name)
+func (a *stageArea) discard(shard *folder, name string) error {
+	err := removeFile(shard, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		shard.waiting.Add(-1)
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	shard.waiting.Add(-1)
 	a.left = append(a.left, leftover{shard, name})
 	return err
 }
@@ -200,7 +150,7 @@ func (a *stageArea) discard(shard *shard, name string) error {
 // removeLeftovers removes leftovers, until the disk fails again. The caller holds mu.
 func (a *stageArea) removeLeftovers() {
 	for n := len(a.left); n > 0; n-- {
-		if err := removeFile(a.left[n-1].shard.folder, a.left[n-1].name); err != nil &&
+		if err := removeFile(a.left[n-1].shard, a.left[n-1].name); err != nil &&
 			!errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -208,7 +158,7 @@ func (a *stageArea) removeLeftovers() {
 	}
 }
 
-// prepare makes and locks the process folder. The caller holds mu.
+// prepare makes and locks the process folder, with its shards. The caller holds mu.
 func (a *stageArea) prepare() (err error) {
 	lock, _, err := a.lockArea()
 	if err != nil {
@@ -222,10 +172,16 @@ func (a *stageArea) prepare() (err error) {
 		return err
 	}
 	if a.lock, err = a.own.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600); err != nil {
-		a.remove()
 		return err
 	}
 	_, _ = lockFile(a.lock, false) // without locks nobody sweeps, so ours is not needed
+	for n := range shards {
+		shard, err := a.own.childMade(strconv.Itoa(n), 0o700)
+		if err != nil {
+			return err
+		}
+		a.shards = append(a.shards, shard)
+	}
 	return nil
 }
 

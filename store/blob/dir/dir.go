@@ -182,26 +182,35 @@ func (m *Mirror) beginWrite(ctx context.Context) error {
 	return m.begin(ctx)
 }
 
+// call runs a call that begin lets through, and says what failed.
+func (m *Mirror) call(ctx context.Context, begin func(context.Context) error, what string, do func() error) error {
+	err := begin(ctx)
+	if err == nil {
+		defer m.active.Done()
+		err = do()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, m.explain(err))
+	}
+	return nil
+}
+
 // FoldsCase implements blob.Mirror.
 func (m *Mirror) FoldsCase() bool { return m.folds }
 
 // Check implements blob.Mirror: the path must still lead to the open folder, and its marker be readable.
 func (m *Mirror) Check(ctx context.Context) error {
-	if err := m.begin(ctx); err != nil {
-		return err
-	}
-	defer m.active.Done()
-	top, err := openMarked(m.path, m.id)
-	if err == nil {
-		if !os.SameFile(top.info, m.folders.top.info) {
-			err = fmt.Errorf("%w (another folder lies there now)", blob.ErrUnmarked)
+	return m.call(ctx, m.begin, "check mirror "+m.path, func() error {
+		top, err := openMarked(m.path, m.id)
+		if err != nil {
+			return err
 		}
-		top.close()
-	}
-	if err != nil {
-		return fmt.Errorf("check mirror %s: %w", m.path, classify(err))
-	}
-	return nil
+		defer top.close()
+		if !os.SameFile(top.info, m.folders.top.info) {
+			return fmt.Errorf("%w (another folder lies there now)", blob.ErrUnmarked)
+		}
+		return nil
+	})
 }
 
 // Room is the free space on the disk of a folder, which is not touched.
@@ -216,18 +225,14 @@ func Room(folder string) (bytes, inodes uint64, err error) {
 
 // Free implements blob.Mirror.
 func (m *Mirror) Free(ctx context.Context) (bytes, inodes uint64, err error) {
-	if err := m.begin(ctx); err != nil {
-		return 0, 0, err
-	}
-	defer m.active.Done()
-	h, err := m.folders.top.handle()
-	if err == nil {
-		bytes, inodes, err = freeSpace(h)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("ask for free space of mirror %s: %w", m.path, classify(err))
-	}
-	return bytes, inodes, nil
+	err = m.call(ctx, m.begin, "ask for free space of mirror "+m.path, func() error {
+		h, err := m.folders.top.handle()
+		if err == nil {
+			bytes, inodes, err = freeSpace(h)
+		}
+		return err
+	})
+	return bytes, inodes, err
 }
 
 // Close implements blob.Mirror.

@@ -1,7 +1,6 @@
 package dir
 
 import (
-	"container/list"
 	"errors"
 	"io/fs"
 	"os"
@@ -19,17 +18,15 @@ type folders struct {
 	top   *cachedFolder
 	limit int
 
-	mu    sync.Mutex
-	open  map[string]*cachedFolder
-	order list.List // of *cachedFolder, most recently used first
+	mu   sync.Mutex
+	open map[string]*cachedFolder
 }
 
 type cachedFolder struct {
 	*folder
 	refs    int
 	checked time.Time // when its name last led to it
-	place   *list.Element
-	gone    bool // no longer in the table; closed by its last user
+	gone    bool      // no longer in the table; closed by its last user
 }
 
 func newFolders(top *folder, limit int) *folders {
@@ -95,7 +92,6 @@ func (c *folders) lookup(path string, since time.Time) *cachedFolder {
 		return nil
 	}
 	h.refs++
-	c.order.MoveToFront(h.place)
 	return h
 }
 
@@ -113,7 +109,6 @@ func (c *folders) insert(f *folder, now time.Time) *cachedFolder {
 		c.forget(old)
 	}
 	h := &cachedFolder{folder: f, refs: 1, checked: now}
-	h.place = c.order.PushFront(h)
 	c.open[f.path] = h
 	c.trim(c.limit)
 	return h
@@ -148,11 +143,13 @@ func (c *folders) closeUnused() {
 	c.trim(0)
 }
 
-// trim closes the handles used longest ago; those in use stay. The caller holds mu.
+// trim closes handles that are not in use, whichever come first: a folder opened again costs little. The caller holds
+// mu.
 func (c *folders) trim(to int) {
-	for e := c.order.Back(); e != nil && len(c.open) > to; {
-		h := e.Value.(*cachedFolder)
-		e = e.Prev()
+	for _, h := range c.open {
+		if len(c.open) <= to {
+			return
+		}
 		if h.refs == 0 {
 			c.forget(h)
 		}
@@ -165,7 +162,6 @@ func (c *folders) forget(h *cachedFolder) {
 		return
 	}
 	h.gone = true
-	c.order.Remove(h.place)
 	delete(c.open, h.path)
 	if h.refs == 0 {
 		h.close()

@@ -47,9 +47,6 @@ func TestOpenFoldersAreBounded(t *testing.T) {
 	if n := len(m.folders.open); n > 5 {
 		t.Errorf("%d folders open, at most 5 allowed", n)
 	}
-	if n := m.folders.order.Len(); n != len(m.folders.open) {
-		t.Errorf("%d in order, %d in the table", n, len(m.folders.open))
-	}
 	for i := range 60 {
 		if _, err := m.Stat(t.Context(), fmt.Sprintf("%d/%d/f", i, i)); err != nil {
 			t.Error(err)

@@ -156,7 +156,7 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 			return err
 		}
 	}
-	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.shard.folder, s.name, h.folder, name) })
+	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.shard, s.name, h.folder, name) })
 	if err != nil {
 		if info, lerr := h.root.Lstat(name); lerr == nil && info.IsDir() {
 			err = blob.ErrIsFolder
@@ -172,7 +172,6 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 	p.Displaced = undo != nil
 	s.used = true
 	s.release()
-	s.shard.waiting.Add(-1)
 	c.touch(h.path)
 	return nil
 }
@@ -207,12 +206,11 @@ func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, 
 		}
 		// No hard links here, or not for files of others: the name is free for a moment.
 	}
-	if err := renameNew(top, h.folder, name, trash.folder, id); err != nil {
+	if err := c.move(h.folder, name, trash.folder, id); err != nil {
 		return nil, asExists(err, id)
 	}
-	c.touch(h.path)
 	return func() error {
-		return c.inTrash(func(t *folder) error { return renameNew(top, t, id, h.folder, name) })
+		return c.inTrash(func(t *folder) error { return c.move(t, id, h.folder, name) })
 	}, nil
 }
 

@@ -17,7 +17,7 @@ const keptOpen = 16
 
 type stage struct {
 	m              *Mirror
-	shard          *shard
+	shard          *folder
 	name           string
 	file           *os.File // nil when closed for good, used up or discarded
 	length         int64
@@ -29,31 +29,27 @@ type stage struct {
 }
 
 // NewStage implements blob.Mirror.
-func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
-	if err := m.beginWrite(ctx); err != nil {
-		return nil, fmt.Errorf("make a stage: %w", err)
-	}
-	defer m.active.Done()
-	if s := m.takeSpare(); s != nil {
-		return s, nil
-	}
-	s, err := m.makeStage()
-	if err != nil {
-		return nil, fmt.Errorf("make a stage: %w", m.explain(err))
-	}
-	return s, nil
+func (m *Mirror) NewStage(ctx context.Context) (s blob.Stage, err error) {
+	err = m.call(ctx, m.beginWrite, "make a stage", func() error {
+		spare := m.takeSpare()
+		if spare == nil {
+			if spare, err = m.makeStage(); err != nil {
+				return err
+			}
+		}
+		s = spare
+		return nil
+	})
+	return s, err
 }
 
 func (m *Mirror) makeStage() (*stage, error) {
 	s := &stage{m: m, failuresBefore: m.sync.failures.Load()}
 	err := m.retryBusy(func() (err error) {
-		if s.shard, s.name, err = m.area.pickShard(); err != nil {
+		if s.shard, s.name, err = m.area.place(); err != nil {
 			return err
 		}
 		s.file, err = s.shard.root.OpenFile(s.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o644)
-		if err != nil {
-			s.shard.waiting.Add(-1)
-		}
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"resyncd/store/blob"
 )
@@ -30,6 +32,16 @@ func (c *change) inTrash(do func(*folder) error) error {
 	return do(t.folder)
 }
 
+// move moves a file between open folders, and replaces nothing.
+func (c *change) move(from *folder, name string, to *folder, as string) error {
+	err := renameNew(c.m.folders.top.folder, from, name, to, as)
+	if err == nil {
+		c.touch(from.path)
+		c.touchFirst(to.path)
+	}
+	return err
+}
+
 // Trash implements blob.Mirror.
 func (m *Mirror) Trash(ctx context.Context, items []blob.TrashItem) []error {
 	return m.removeNames(ctx, "trash", len(items),
@@ -39,119 +51,84 @@ func (m *Mirror) Trash(ctx context.Context, items []blob.TrashItem) []error {
 				return err
 			}
 			return c.inTrash(func(t *folder) error {
-				err := renameNew(m.folders.top.folder, h.folder, name, t, items[i].ID)
-				if err == nil {
-					c.touchFirst(trashPath)
-				}
-				return asExists(err, items[i].ID)
+				return asExists(c.move(h.folder, name, t, items[i].ID), items[i].ID)
 			})
 		})
 }
 
 // Restore implements blob.Mirror.
 func (m *Mirror) Restore(ctx context.Context, id, key string) error {
-	if err := m.beginWrite(ctx); err != nil {
-		return keyError("restore", key, err)
+	err := m.beginWrite(ctx)
+	if err == nil {
+		defer m.active.Done()
+		err = m.restore(id, key)
 	}
-	defer m.active.Done()
+	return keyError("restore", key, m.explain(err))
+}
+
+func (m *Mirror) restore(id, key string) error {
 	err := checkKey(key, blob.CheckKey)
 	if err == nil {
 		err = blob.CheckTrashID(id)
 	}
 	if err != nil {
-		return keyError("restore", key, err)
+		return err
 	}
 	c := m.newChange()
-	if err = c.restore(id, key); err == nil {
-		err = c.commit(1)
-	}
-	return keyError("restore", key, m.explain(err))
-}
-
-func (c *change) restore(id, key string) error {
-	t, err := c.trash()
-	if err != nil {
-		return err
-	}
-	defer c.m.folders.release(t)
-	info, err := t.root.Lstat(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: trash id %s", blob.ErrNotFound, id)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = blob.ErrNotRegular
-	}
-	if err != nil {
-		return err
-	}
-	path, name := split(key)
-	err = c.inFolder(path, func(h *cachedFolder) error {
-		err := renameNew(c.m.folders.top.folder, t.folder, id, h.folder, name)
-		if errors.Is(err, fs.ErrExist) {
-			return c.inTheWay(h, name)
+	err = c.inTrash(func(t *folder) error {
+		info, err := t.root.Lstat(id)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%w: trash id %s", blob.ErrNotFound, id)
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return blob.ErrNotRegular
 		}
-		return err
+		path, name := split(key)
+		return c.inFolder(path, func(h *cachedFolder) error {
+			err := c.move(t, id, h.folder, name)
+			if !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			if info, err := h.root.Lstat(name); err == nil && info.IsDir() {
+				return blob.ErrIsFolder
+			}
+			return blob.ErrExists
+		})
 	})
-	if err == nil {
-		c.touchFirst(path)
-		c.touch(trashPath)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-func (c *change) inTheWay(h *cachedFolder, name string) error {
-	if info, err := h.root.Lstat(name); err == nil && info.IsDir() {
-		return blob.ErrIsFolder
-	}
-	return blob.ErrExists
+	return c.commit(1)
 }
 
 // OpenTrash implements blob.Mirror.
-func (m *Mirror) OpenTrash(ctx context.Context, id string) (blob.File, blob.Info, error) {
-	var file blob.File
-	var info blob.Info
-	err := m.withTrashID(ctx, id, func(t *folder) error {
+func (m *Mirror) OpenTrash(ctx context.Context, id string) (file blob.File, info blob.Info, err error) {
+	err = m.withTrashID(ctx, m.begin, "open", id, func(t *folder) error {
 		f, fi, err := openRegular(t, id)
-		if err != nil {
-			return err
+		if err == nil {
+			file, info = f, infoOf("", fi)
 		}
-		file, info = f, infoOf("", fi)
-		return nil
+		return err
 	})
-	if err != nil {
-		return nil, blob.Info{}, fmt.Errorf("open trash id %q: %w", id, classify(err))
-	}
-	return file, info, nil
+	return file, info, err
 }
 
 // DropTrash implements blob.Mirror.
 func (m *Mirror) DropTrash(ctx context.Context, id string) error {
-	err := m.beginWrite(ctx)
-	if err == nil {
-		defer m.active.Done()
-		err = m.withTrashID(ctx, id, func(t *folder) error { return removeFile(t, id) })
-	}
-	if err != nil {
-		return fmt.Errorf("drop trash id %q: %w", id, classify(err))
-	}
-	return nil
+	return m.withTrashID(ctx, m.beginWrite, "drop", id, func(t *folder) error { return removeFile(t, id) })
 }
 
 // withTrashID runs a call on one id. A missing file is ErrNotFound.
-func (m *Mirror) withTrashID(ctx context.Context, id string, do func(t *folder) error) error {
-	if err := blob.CheckTrashID(id); err != nil {
-		return err
-	}
-	if err := m.begin(ctx); err != nil {
-		return err
-	}
-	defer m.active.Done()
-	t, err := m.recentFolder(trashPath)
-	if err != nil {
-		return asNotFound(err)
-	}
-	defer m.folders.release(t)
-	return asNotFound(do(t.folder))
+func (m *Mirror) withTrashID(ctx context.Context, begin func(context.Context) error, op, id string,
+	do func(t *folder) error) error {
+	return m.call(ctx, begin, fmt.Sprintf("%s trash id %q", op, id), func() error {
+		if err := blob.CheckTrashID(id); err != nil {
+			return err
+		}
+		return m.inExisting(trashPath, recently(), func(h *cachedFolder) error { return do(h.folder) })
+	})
 }
 
 // ListTrash implements blob.Mirror.
@@ -160,7 +137,7 @@ func (m *Mirror) ListTrash(ctx context.Context, fn func(blob.TrashInfo) error) e
 		return fmt.Errorf("list trash: %w", err)
 	}
 	defer m.active.Done()
-	t, err := m.recentFolder(trashPath)
+	t, err := m.folders.acquire(trashPath, recently(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -206,4 +183,96 @@ func eachName(ctx context.Context, f *folder, fn func(name string) error) error 
 			return classify(err)
 		}
 	}
+}
+
+// Remove implements blob.Mirror.
+func (m *Mirror) Remove(ctx context.Context, keys []string) []error {
+	return m.removeNames(ctx, "remove", len(keys),
+		func(i int) string { return keys[i] },
+		func(_ *change, _ int, h *cachedFolder, name string) error { return removeFile(h.folder, name) })
+}
+
+// removeNames has each item leave its folder, removes emptied folders, then makes all durable.
+func (m *Mirror) removeNames(ctx context.Context, op string, n int, key func(int) string,
+	take func(c *change, i int, h *cachedFolder, name string) error) []error {
+	errs := make([]error, n)
+	if err := m.beginWrite(ctx); err != nil {
+		return fail(errs, err)
+	}
+	defer m.active.Done()
+	c := m.newChange()
+	emptied := map[string]struct{}{}
+	for _, i := range sortedIndexes(n, key) {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			continue
+		}
+		err := checkKey(key(i), blob.CheckForeignKey)
+		if err == nil {
+			err = c.removeName(i, key(i), take)
+		}
+		if err == nil {
+			path, _ := split(key(i))
+			emptied[path] = struct{}{}
+		}
+		errs[i] = keyError(op, key(i), m.explain(err))
+	}
+	c.prune(emptied)
+	if err := c.commit(n); err != nil {
+		return fail(errs, err)
+	}
+	return errs
+}
+
+func (c *change) removeName(i int, key string, take func(c *change, i int, h *cachedFolder, name string) error) error {
+	path, name := split(key)
+	return c.m.inExisting(path, c.started, func(h *cachedFolder) error {
+		info, err := h.root.Lstat(name)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return blob.ErrIsFolder
+		}
+		err = take(c, i, h, name)
+		if err == nil {
+			c.touch(path)
+			return nil
+		}
+		if _, there := h.root.Lstat(name); there == nil && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %v", blob.ErrIO, err) // the folder is missing, not the file (F11)
+		}
+		return err
+	})
+}
+
+// prune removes folders that are empty now, and then their parents, never the root.
+func (c *change) prune(emptied map[string]struct{}) {
+	deepest := func(a, b string) int { return len(b) - len(a) }
+	for _, path := range slices.SortedFunc(maps.Keys(emptied), deepest) {
+		for path != "" && c.pruneOne(path) {
+			path, _ = split(path)
+		}
+	}
+}
+
+// pruneOne removes one folder if it is empty. A failure is no error: an empty folder does no harm.
+func (c *change) pruneOne(path string) bool {
+	c.m.prune.Lock()
+	defer c.m.prune.Unlock()
+	above, name := split(path)
+	h, err := c.m.folders.acquire(above, c.started, nil)
+	if err != nil {
+		return false
+	}
+	defer c.m.folders.release(h)
+	if err := removeFolder(h.folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	c.m.folders.dropPath(path)
+	delete(c.touched, path)
+	c.touch(above)
+	c.m.sync.freshMu.Lock()
+	delete(c.m.sync.fresh, path)
+	c.m.sync.freshMu.Unlock()
+	return true
 }

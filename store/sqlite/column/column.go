@@ -52,64 +52,59 @@ type Field interface {
 	driver.Valuer
 }
 
-// InstantAt is the field of an instant, NULL for none.
-func InstantAt(m *store.Micros) Field { return (*micros)(m) }
+// field is a Field of one value. read reports false for what cannot be read, and write is nil where nothing is written.
+type field[T any] struct {
+	at    *T
+	read  func(from any, to *T) bool
+	write func(*T) any
+}
 
-type micros store.Micros
-
-func (m *micros) Value() (driver.Value, error) { return Instant(store.Micros(*m)), nil }
-
-func (m *micros) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*m = micros(store.NoTime)
-	case int64:
-		*m = micros(v)
-	default:
-		return fmt.Errorf("%w: instant is a %T", ErrDamaged, v)
+func (f field[T]) Scan(v any) error {
+	if !f.read(v, f.at) {
+		return fmt.Errorf("%w: a %T for a %T", ErrDamaged, v, *f.at)
 	}
 	return nil
+}
+
+func (f field[T]) Value() (driver.Value, error) { return f.write(f.at), nil }
+
+// InstantAt is the field of an instant, NULL for none.
+func InstantAt(m *store.Micros) Field { return field[store.Micros]{m, readInstant, writeInstant} }
+
+func writeInstant(m *store.Micros) any { return Instant(*m) }
+
+func readInstant(v any, m *store.Micros) bool {
+	n, ok := v.(int64)
+	if *m = store.Micros(n); v == nil {
+		*m = store.NoTime
+	}
+	return ok || v == nil
 }
 
 // IntoText reads a string, NULL as "".
-func IntoText(t *string) sql.Scanner { return (*nullText)(t) }
-
-type nullText string
-
-func (t *nullText) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*t = ""
-	case string:
-		*t = nullText(v)
-	default:
-		return fmt.Errorf("%w: text is a %T", ErrDamaged, v)
-	}
-	return nil
+func IntoText(t *string) sql.Scanner {
+	return field[string]{at: t, read: func(v any, t *string) (ok bool) {
+		*t, ok = v.(string)
+		return ok || v == nil
+	}}
 }
 
 // IntoNumber reads a number, NULL as 0.
-func IntoNumber[T ~uint8 | ~int64](to *T) sql.Scanner { return number[T]{to} }
-
-type number[T ~uint8 | ~int64] struct{ to *T }
-
-func (n number[T]) Scan(v any) error {
-	from, ok := v.(int64)
-	if *n.to = T(from); !ok && v != nil || int64(*n.to) != from {
-		return fmt.Errorf("%w: %v as a number", ErrDamaged, v)
-	}
-	return nil
+func IntoNumber[T ~uint8 | ~int64](to *T) sql.Scanner {
+	return field[T]{at: to, read: func(v any, to *T) bool {
+		n, ok := v.(int64)
+		*to = T(n)
+		return (ok || v == nil) && int64(*to) == n
+	}}
 }
 
 // IntoBool reads what Flag wrote, NULL as false.
-func IntoBool(to *bool) sql.Scanner { return nullBool{to} }
-
-type nullBool struct{ to *bool }
-
-func (b nullBool) Scan(v any) error {
-	n, ok := v.(int64)
-	*b.to = ok && n != 0
-	return nil
+func IntoBool(to *bool) sql.Scanner {
+	return field[bool]{at: to, read: func(v any, to *bool) bool {
+		n, ok := v.(int64)
+		*to = ok && n != 0
+		return true
+	}}
 }
 
 // IDs is ids as a JSON array, for json_each.
@@ -125,52 +120,41 @@ func IDs(ids []int64) string {
 }
 
 // IntervalsAt is the field of intervals: [[from, until], …] in JSON.
-func IntervalsAt(list *[]store.Interval) Field { return (*intervals)(list) }
-
-type intervals []store.Interval
-
-func (v *intervals) Value() (driver.Value, error) {
-	pairs := make([][2]store.Micros, len(*v))
-	for i, iv := range *v {
-		pairs[i] = [2]store.Micros{iv.From, iv.Until}
-	}
-	b, err := json.Marshal(pairs)
-	return string(b), err
+func IntervalsAt(list *[]store.Interval) Field {
+	return field[[]store.Interval]{list, readIntervals, writeIntervals}
 }
 
-func (v *intervals) Scan(from any) error {
-	s, ok := from.(string)
-	if !ok {
-		return fmt.Errorf("%w: intervals are a %T", ErrDamaged, from)
+func writeIntervals(list *[]store.Interval) any {
+	pairs := make([][2]store.Micros, len(*list))
+	for i, iv := range *list {
+		pairs[i] = [2]store.Micros{iv.From, iv.Until}
 	}
+	b, _ := json.Marshal(pairs) // of numbers, which never fails
+	return string(b)
+}
+
+func readIntervals(v any, list *[]store.Interval) bool {
 	var pairs [][2]store.Micros
-	if err := json.Unmarshal([]byte(s), &pairs); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	s, ok := v.(string)
+	if !ok || json.Unmarshal([]byte(s), &pairs) != nil {
+		return false
 	}
-	*v = nil
+	*list = nil
 	for _, p := range pairs {
-		*v = append(*v, store.Interval{From: p[0], Until: p[1]})
+		*list = append(*list, store.Interval{From: p[0], Until: p[1]})
 	}
-	return nil
+	return true
 }
 
 // DigestAt is the field of a SHA-256, zero for NULL.
-func DigestAt(sum *[32]byte) Field { return (*digest)(sum) }
+func DigestAt(sum *[32]byte) Field {
+	return field[[32]byte]{sum, readDigest, func(sum *[32]byte) any { return sum[:] }}
+}
 
-type digest [32]byte
-
-func (d *digest) Value() (driver.Value, error) { return d[:], nil }
-
-func (d *digest) Scan(v any) error {
+func readDigest(v any, sum *[32]byte) bool {
+	*sum = [32]byte{}
 	b, ok := v.([]byte)
-	if v == nil {
-		*d = digest{}
-		return nil
-	}
-	if !ok || copy(d[:], b) != len(d) {
-		return fmt.Errorf("%w: a digest of %d bytes", ErrDamaged, len(b))
-	}
-	return nil
+	return v == nil || ok && copy(sum[:], b) == len(sum)
 }
 
 // CausedAt is the field of a text with its cause (store.WithCause).

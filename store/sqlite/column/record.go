@@ -3,8 +3,10 @@ package column
 import (
 	"database/sql"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"resyncd/store"
 )
@@ -15,249 +17,324 @@ var ErrDamaged = errors.New("a packed record is damaged")
 // The packed records: fields one after another, numbers as varints, strings behind their length. A new field goes to
 // the end, where its absence in an older record reads as zero; nothing else ever changes.
 
-func putMicros(b []byte, m store.Micros) []byte {
-	if m == store.NoTime {
-		return append(b, 0)
-	}
-	return binary.AppendUvarint(b, (uint64(m)<<1^uint64(m>>63))+1)
-}
-
-func putString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 // PackFile packs the fields of a Have that SQL does not query: all but State and Length.
-func PackFile(h *store.Have) []byte {
-	b := make([]byte, 0, 96+len(h.ETag)+len(h.LastModified)+len(h.Type)+len(h.Checked))
-	b = append(b, h.SHA256[:]...)
-	b = binary.AppendVarint(b, h.ModTime)
-	b = putMicros(b, h.Version.From)
-	b = putMicros(b, h.Version.Until)
-	b = binary.AppendVarint(b, h.Version.Ordinal)
-	b = binary.AppendVarint(b, h.Version.Document)
-	b = putMicros(b, h.Fetched)
-	b = putString(b, h.ETag)
-	b = putString(b, h.LastModified)
-	b = putString(b, h.Type)
-	return appendDigests(b, h.Checked)
-}
+func PackFile(h *store.Have) []byte { return pack(h, (*packed).file) }
 
 // IntoFile reads what PackFile wrote; NULL leaves h as it is.
-func IntoFile(h *store.Have) sql.Scanner { return fileScanner{h} }
+func IntoFile(h *store.Have) sql.Scanner { return &scanner[store.Have]{to: h, fields: (*packed).file} }
 
-type fileScanner struct{ h *store.Have }
-
-func (f fileScanner) Scan(v any) error {
-	u, known, err := newUnpacker(v)
-	if !known {
-		return err
-	}
-	h := f.h
-	u.raw(h.SHA256[:])
-	h.ModTime = u.int()
-	h.Version.From, h.Version.Until = u.micros(), u.micros()
-	h.Version.Ordinal, h.Version.Document = u.int(), u.int()
-	h.Fetched = u.micros()
-	h.ETag, h.LastModified, h.Type = u.string(), u.string(), u.string()
-	h.Checked = u.digests()
-	return u.err()
+func (p *packed) file(h *store.Have) {
+	p.raw(h.SHA256[:])
+	p.int(&h.ModTime)
+	p.micros(&h.Version.From)
+	p.micros(&h.Version.Until)
+	p.int(&h.Version.Ordinal)
+	p.int(&h.Version.Document)
+	p.micros(&h.Fetched)
+	p.string(&h.ETag)
+	p.string(&h.LastModified)
+	p.string(&h.Type)
+	p.digests(&h.Checked)
 }
 
 // PackFailure packs a Work without Action and Due.
-func PackFailure(w *store.Work) []byte {
-	b := binary.AppendVarint(make([]byte, 0, 64), int64(w.Attempts))
-	b = putMicros(b, w.Since)
-	b = putString(b, store.WithCause(w.Class, w.Cause))
-	return putString(b, w.Reason)
-}
+func PackFailure(w *store.Work) []byte { return pack(w, (*packed).failure) }
 
 // IntoFailure reads what PackFailure wrote; NULL leaves w as it is.
-func IntoFailure(w *store.Work) sql.Scanner { return failureScanner{w} }
-
-type failureScanner struct{ w *store.Work }
-
-func (f failureScanner) Scan(v any) error {
-	u, known, err := newUnpacker(v)
-	if !known {
-		return err
-	}
-	f.w.Attempts = int(u.int())
-	f.w.Since = u.micros()
-	f.w.Class, f.w.Cause = store.CutCause(u.string())
-	f.w.Reason = u.string()
-	return u.err()
+func IntoFailure(w *store.Work) sql.Scanner {
+	return &scanner[store.Work]{to: w, fields: (*packed).failure}
 }
 
-// Bits that a special want adds to the end of its data; with dataListed and dataMeta, in this
-// order, follow the documents' want and the meta, each behind its length.
-const dataPushed, dataListed, dataInline, dataMeta = 1, 2, 4, 8
+func (p *packed) failure(w *store.Work) {
+	attempts, class := int64(w.Attempts), store.WithCause(w.Class, w.Cause)
+	p.int(&attempts)
+	p.micros(&w.Since)
+	p.string(&class)
+	p.string(&w.Reason)
+	if p.reading {
+		w.Attempts = int(attempts)
+		w.Class, w.Cause = store.CutCause(class)
+	}
+}
 
 // PackWant packs the fields of a Want that SQL does not query, and whether it is pushed, so that it
 // reads the same without the column.
-func PackWant(w *store.Want) []byte {
-	b := appendWant(make([]byte, 0, 96), w)
-	bits := byte(Flag(w.Pushed))*dataPushed | byte(Flag(w.Listed != nil))*dataListed |
-		byte(Flag(w.Inline))*dataInline | byte(Flag(w.Meta != ""))*dataMeta
-	if bits == 0 {
-		return b
-	}
-	b = append(b, bits)
-	if w.Listed != nil {
-		b = putString(b, string(appendListed(nil, w.Listed)))
-	}
-	if w.Meta != "" {
-		b = putString(b, w.Meta)
-	}
-	return b
-}
-
-func appendWant(b []byte, w *store.Want) []byte {
-	b = binary.AppendVarint(b, w.Version.Ordinal)
-	b = binary.AppendVarint(b, w.Version.Document)
-	b = binary.AppendVarint(b, w.Length)
-	b = putMicros(b, w.LastMod)
-	b = append(b, byte(Flag(w.Settled)))
-	b = putString(b, w.Type)
-	b = putString(b, w.Links)
-	return appendDigests(b, w.Digests)
-}
+func PackWant(w *store.Want) []byte { return pack(w, (*packed).want) }
 
 // IntoWant reads what PackWant wrote; NULL leaves w as it is.
-func IntoWant(w *store.Want) sql.Scanner { return wantScanner{w} }
+func IntoWant(w *store.Want) sql.Scanner { return &scanner[store.Want]{to: w, fields: (*packed).want} }
 
-type wantScanner struct{ w *store.Want }
-
-func (s wantScanner) Scan(v any) error {
-	u, known, err := newUnpacker(v)
-	if !known {
-		return err
+// want ends with the marks of a special want, and behind them the documents' want and the meta, each behind its length.
+func (p *packed) want(w *store.Want) {
+	p.said(w)
+	listed, meta := w.Listed != nil, w.Meta != ""
+	p.marks(&w.Pushed, &listed, &w.Inline, &meta)
+	if listed {
+		p.nested(w)
 	}
-	u.wantFields(s.w)
-	bits := u.byte()
-	s.w.Pushed, s.w.Inline = bits&dataPushed != 0, bits&dataInline != 0
-	if bits&dataListed != 0 {
-		listed := unpacker{rest: u.string()}
-		s.w.Listed = listed.listed()
-		u.bad = u.bad || listed.bad
+	if meta {
+		p.string(&w.Meta)
 	}
-	if bits&dataMeta != 0 {
-		s.w.Meta = u.string()
+}
+
+// said is what every want says, special or not.
+func (p *packed) said(w *store.Want) {
+	p.int(&w.Version.Ordinal)
+	p.int(&w.Version.Document)
+	p.int(&w.Length)
+	p.micros(&w.LastMod)
+	p.bool(&w.Settled)
+	p.string(&w.Type)
+	p.string(&w.Links)
+	p.digests(&w.Digests)
+}
+
+// nested is the documents' want of a pushed one, as a record of its own.
+func (p *packed) nested(w *store.Want) {
+	if !p.reading {
+		text := string(pack(w.Listed, (*packed).listed))
+		p.string(&text)
+		return
 	}
-	return u.err()
+	inner := packed{reading: true}
+	p.string(&inner.rest)
+	w.Listed = &store.Want{}
+	inner.listed(w.Listed)
+	p.bad = p.bad || inner.bad
 }
 
-// appendListed packs a whole want without columns. The documents' want is never itself pushed.
-func appendListed(b []byte, w *store.Want) []byte {
-	b = binary.AppendVarint(b, w.SetID)
-	b = append(b, byte(w.State), byte(Flag(w.Held)))
-	b = putMicros(b, w.Version.From)
-	b = putMicros(b, w.Version.Until)
-	b = binary.AppendVarint(b, w.Generation)
-	b = putString(b, w.Refused)
-	b = appendWant(b, w)
-	if w.Inline || w.Meta != "" {
-		b = putString(append(b, byte(Flag(w.Inline))), w.Meta)
+// listed is a whole want without columns. The documents' want is never itself pushed.
+func (p *packed) listed(w *store.Want) {
+	p.int(&w.SetID)
+	p.byte((*byte)(&w.State))
+	p.bool(&w.Held)
+	p.micros(&w.Version.From)
+	p.micros(&w.Version.Until)
+	p.int(&w.Generation)
+	p.string(&w.Refused)
+	p.said(w)
+	if p.reading || w.Inline || w.Meta != "" {
+		p.bool(&w.Inline)
+		p.string(&w.Meta)
 	}
-	return b
 }
 
-func (u *unpacker) listed() *store.Want {
-	w := &store.Want{SetID: u.int(), State: store.WantState(u.byte()), Held: u.byte() != 0}
-	w.Version.From, w.Version.Until = u.micros(), u.micros()
-	w.Generation = u.int()
-	w.Refused = u.string()
-	u.wantFields(w)
-	w.Inline, w.Meta = u.byte() != 0, u.string()
-	return w
+func pack[T any](record *T, fields func(*packed, *T)) []byte {
+	p := packed{out: make([]byte, 0, 128)}
+	fields(&p, record)
+	return p.out
 }
 
-// wantFields reads what appendWant wrote.
-func (u *unpacker) wantFields(w *store.Want) {
-	w.Version.Ordinal, w.Version.Document = u.int(), u.int()
-	w.Length = u.int()
-	w.LastMod = u.micros()
-	w.Settled = u.byte() != 0
-	w.Type, w.Links = u.string(), u.string()
-	w.Digests = u.digests()
+// scanner reads a packed record from a column. It holds the reader, which would be an allocation for each record.
+type scanner[T any] struct {
+	to     *T
+	fields func(*packed, *T)
+	p      packed
 }
 
-// unpacker reads a packed record. Its strings share one copy of it. Fields beyond its end are zero;
-// a cut or invalid field sets err.
-type unpacker struct {
-	rest string
-	bad  bool
-}
-
-// newUnpacker makes an unpacker, known is false for NULL. It returns a value, because a pointer
-// would be an allocation for each record.
-func newUnpacker(v any) (u unpacker, known bool, err error) {
+func (s *scanner[T]) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
-		return unpacker{}, false, nil
+		return nil
 	case []byte:
-		return unpacker{rest: string(v)}, true, nil
+		s.p = packed{rest: string(v), reading: true}
 	default:
-		return unpacker{}, false, fmt.Errorf("%w: it is a %T", ErrDamaged, v)
+		return fmt.Errorf("%w: it is a %T", ErrDamaged, v)
 	}
-}
-
-func (u *unpacker) err() error {
-	if u.bad {
+	if s.fields(&s.p, s.to); s.p.bad {
 		return ErrDamaged
 	}
 	return nil
 }
 
-func (u *unpacker) uint() uint64 {
+// packed passes over the fields of a record, and reads each or writes it. The strings read share one copy of the
+// record. Fields beyond its end are zero; a cut or invalid one makes it bad.
+type packed struct {
+	out     []byte
+	rest    string
+	reading bool
+	bad     bool
+}
+
+func (p *packed) int(n *int64) {
+	if p.reading {
+		*n = signed(p.uint())
+	} else {
+		p.out = binary.AppendVarint(p.out, *n)
+	}
+}
+
+// micros is 0 for no instant, and one more than a number elsewhere.
+func (p *packed) micros(m *store.Micros) {
+	switch {
+	case !p.reading && *m == store.NoTime:
+		p.out = append(p.out, 0)
+	case !p.reading:
+		p.out = binary.AppendUvarint(p.out, (uint64(*m)<<1^uint64(*m>>63))+1)
+	default:
+		*m = store.NoTime
+		if x := p.uint(); x > 0 {
+			*m = store.Micros(signed(x - 1))
+		}
+	}
+}
+
+func signed(x uint64) int64 { return int64(x>>1) ^ -int64(x&1) }
+
+func (p *packed) string(s *string) {
+	if p.reading {
+		*s = p.take(p.uint())
+		return
+	}
+	p.out = append(binary.AppendUvarint(p.out, uint64(len(*s))), *s...)
+}
+
+func (p *packed) raw(b []byte) {
+	if p.reading {
+		copy(b, p.take(uint64(len(b))))
+		return
+	}
+	p.out = append(p.out, b...)
+}
+
+func (p *packed) byte(b *byte) {
+	if !p.reading {
+		p.out = append(p.out, *b)
+		return
+	}
+	if *b = 0; p.rest != "" {
+		*b, p.rest = p.rest[0], p.rest[1:]
+	}
+}
+
+func (p *packed) bool(is *bool) {
+	b := byte(Flag(*is))
+	if p.byte(&b); p.reading {
+		*is = b != 0
+	}
+}
+
+// marks are bits of one byte, which is left out at the end of a record without any.
+func (p *packed) marks(marks ...*bool) {
+	var bits byte
+	for i, is := range marks {
+		bits |= byte(Flag(*is)) << i
+	}
+	if p.reading || bits != 0 {
+		p.byte(&bits)
+	}
+	for i, is := range marks {
+		if p.reading {
+			*is = bits&(1<<i) != 0
+		}
+	}
+}
+
+func (p *packed) uint() uint64 {
 	var x uint64
-	for i := 0; i < len(u.rest) && i < binary.MaxVarintLen64; i++ {
-		c := u.rest[i]
+	for i := 0; i < len(p.rest) && i < binary.MaxVarintLen64; i++ {
+		c := p.rest[i]
 		x |= uint64(c&0x7f) << (7 * i)
 		if c < 0x80 {
-			u.rest = u.rest[i+1:]
+			p.rest = p.rest[i+1:]
 			return x
 		}
 	}
-	u.bad = u.bad || u.rest != ""
-	u.rest = ""
+	p.bad = p.bad || p.rest != ""
+	p.rest = ""
 	return 0
 }
 
-func (u *unpacker) int() int64 {
-	x := u.uint()
-	return int64(x>>1) ^ -int64(x&1)
-}
-
-func (u *unpacker) micros() store.Micros {
-	x := u.uint()
-	if x == 0 {
-		return store.NoTime
-	}
-	x--
-	return store.Micros(int64(x>>1) ^ -int64(x&1))
-}
-
-func (u *unpacker) byte() byte {
-	if u.rest == "" {
-		return 0
-	}
-	c := u.rest[0]
-	u.rest = u.rest[1:]
-	return c
-}
-
 // take cuts n bytes off; "" if nothing is left.
-func (u *unpacker) take(n uint64) string {
-	if n > uint64(len(u.rest)) {
-		u.bad = u.bad || u.rest != "" || n > 0
-		u.rest = ""
+func (p *packed) take(n uint64) string {
+	if n > uint64(len(p.rest)) {
+		p.bad = p.bad || p.rest != "" || n > 0
+		p.rest = ""
 		return ""
 	}
-	s := u.rest[:n]
-	u.rest = u.rest[n:]
+	s := p.rest[:n]
+	p.rest = p.rest[n:]
 	return s
 }
 
-func (u *unpacker) raw(to []byte) { copy(to, u.take(uint64(len(to)))) }
+// algorithm is a digest that is kept as bytes instead of hex, which halves it. Its index in the
+// list is on disk: append only.
+type algorithm struct {
+	prefix string
+	size   int
+}
 
-func (u *unpacker) string() string { return u.take(u.uint()) }
+func algorithms() [5]algorithm {
+	return [5]algorithm{{"md5:", 16}, {"sha-1:", 20}, {"sha-256:", 32}, {"sha-384:", 48}, {"sha-512:", 64}}
+}
+
+// digests packs "alg:hex alg:hex": a count and, for each, its number and bytes. Text that
+// would not come back unchanged is kept as it is behind a count of 255.
+func (p *packed) digests(text *string) {
+	if p.reading {
+		*text = p.readDigests()
+	} else {
+		p.out = appendDigests(p.out, *text)
+	}
+}
+
+func appendDigests(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, 0)
+	}
+	start := len(b)
+	b = append(b, 0)
+	for token := range strings.SplitSeq(s, " ") {
+		packed, ok := appendDigest(b, token)
+		if !ok || packed[start] == 254 {
+			b = append(b[:start], 255)
+			return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		}
+		b = packed
+		b[start]++
+	}
+	return b
+}
+
+func appendDigest(b []byte, token string) ([]byte, bool) {
+	for i, a := range algorithms() {
+		sum, ok := strings.CutPrefix(token, a.prefix)
+		if !ok {
+			continue
+		}
+		if len(sum) != 2*a.size {
+			return b, false
+		}
+		// Hex that is not lower case would come back changed.
+		packed, err := hex.AppendDecode(append(b, byte(i)), []byte(sum))
+		return packed, err == nil && !strings.ContainsAny(sum, "ABCDEF")
+	}
+	return b, false
+}
+
+func (p *packed) readDigests() (text string) {
+	var count, n byte
+	p.byte(&count)
+	switch count {
+	case 0:
+		return ""
+	case 255:
+		p.string(&text)
+		return text
+	}
+	var out []byte
+	known := algorithms()
+	for i := range int(count) {
+		p.byte(&n)
+		if int(n) >= len(known) || len(p.rest) < known[n].size {
+			p.bad = true
+			return ""
+		}
+		if i > 0 {
+			out = append(out, ' ')
+		}
+		out = append(out, known[n].prefix...)
+		out = hex.AppendEncode(out, []byte(p.take(uint64(known[n].size))))
+	}
+	return string(out)
+}

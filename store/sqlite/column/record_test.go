@@ -37,13 +37,13 @@ func TestPacked(t *testing.T) {
 			Checked: genDigests().Draw(t, "checked"), Version: version, Fetched: genMicros().Draw(t, "fetched"),
 		}
 		var h2 store.Have
-		if err := (fileScanner{&h2}).Scan(PackFile(&h)); err != nil || h != h2 {
+		if err := IntoFile(&h2).Scan(PackFile(&h)); err != nil || h != h2 {
 			t.Fatalf("%v\n%s", err, cmp.Diff(h, h2))
 		}
 		k := store.Work{Attempts: rapid.Int().Draw(t, "attempts"), Since: genMicros().Draw(t, "since"),
 			Class: rapid.String().Draw(t, "class"), Reason: rapid.String().Draw(t, "reason")}
 		var k2 store.Work
-		if err := (failureScanner{&k2}).Scan(PackFailure(&k)); err != nil || k != k2 {
+		if err := IntoFailure(&k2).Scan(PackFailure(&k)); err != nil || k != k2 {
 			t.Fatalf("%v\n%s", err, cmp.Diff(k, k2))
 		}
 		said := func() store.Want {
@@ -63,7 +63,7 @@ func TestPacked(t *testing.T) {
 			w.Listed = &l
 		}
 		var w2 store.Want
-		if err := (wantScanner{&w2}).Scan(PackWant(&w)); err != nil || !cmp.Equal(w, w2) {
+		if err := IntoWant(&w2).Scan(PackWant(&w)); err != nil || !cmp.Equal(w, w2) {
 			t.Fatalf("%v\n%s", err, cmp.Diff(w, w2))
 		}
 	})
@@ -73,12 +73,14 @@ func TestPacked(t *testing.T) {
 func TestOrdinaryWantIsSmall(t *testing.T) {
 	t.Parallel()
 	w := store.Want{Length: 5, Type: "t"}
-	if got, plain := len(PackWant(&w)), len(appendWant(nil, &w)); got != plain {
-		t.Errorf("%d bytes, %d without", got, plain)
+	var plain packed
+	plain.said(&w)
+	if got := len(PackWant(&w)); got != len(plain.out) {
+		t.Errorf("%d bytes, %d without", got, len(plain.out))
 	}
 	w.Inline = true
-	if got, plain := len(PackWant(&w)), len(appendWant(nil, &w)); got != plain+1 {
-		t.Errorf("inline: %d bytes, %d without", got, plain)
+	if got := len(PackWant(&w)); got != len(plain.out)+1 {
+		t.Errorf("inline: %d bytes, %d without", got, len(plain.out))
 	}
 }
 
@@ -103,7 +105,7 @@ func FuzzUnpack(f *testing.F) {
 		var h store.Have
 		var k store.Work
 		var w store.Want
-		for _, err := range []error{fileScanner{&h}.Scan(b), failureScanner{&k}.Scan(b), wantScanner{&w}.Scan(b)} {
+		for _, err := range []error{IntoFile(&h).Scan(b), IntoFailure(&k).Scan(b), IntoWant(&w).Scan(b)} {
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				t.Fatal(err)
 			}
@@ -121,14 +123,14 @@ func FuzzUnpack(f *testing.F) {
 func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"cut":       fileScanner{new(store.Have)}.Scan(make([]byte, 10)),
-		"long":      wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
-		"listed":    wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataPushed | dataListed, 9, 1}),
-		"meta":      wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataInline | dataMeta, 9, 1}),
-		"no digest": wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
-		"a string":  fileScanner{new(store.Have)}.Scan("x"),
-		"intervals": new(intervals).Scan("nonsense"),
-		"state":     number[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
+		"cut":       IntoFile(new(store.Have)).Scan(make([]byte, 10)),
+		"long":      IntoWant(new(store.Want)).Scan([]byte{0, 0, 0, 0, 0, 200}),
+		"listed":    IntoWant(new(store.Want)).Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1 | 2, 9, 1}),
+		"meta":      IntoWant(new(store.Want)).Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, 4 | 8, 9, 1}),
+		"no digest": IntoWant(new(store.Want)).Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
+		"a string":  IntoFile(new(store.Have)).Scan("x"),
+		"intervals": IntervalsAt(new([]store.Interval)).Scan("nonsense"),
+		"state":     IntoNumber(new(store.HaveState)).Scan(int64(900)),
 	} {
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)

@@ -5,7 +5,6 @@ package dbfile
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,7 +42,7 @@ type File struct {
 	path   string
 	schema Schema
 	log    *slog.Logger
-	w      *Writer // nil: read only
+	w      *writer // nil: read only
 	r      *reader
 	unlock func() error // nil: others may have it open
 	// immutable: opened without locks, because nobody else had it open.
@@ -109,11 +108,3 @@ func (f *File) Check(ctx context.Context) error {
 
 // Library is the version of SQLite, for people.
 func Library() string { return lib.SQLITE_VERSION }
-
-// Querier reads.
-type Querier interface {
-	// Query returns rows, which the caller closes.
-	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	// Get reads one row; sql.ErrNoRows if there is none.
-	Get(ctx context.Context, query string, args []any, dest ...any) error
-}

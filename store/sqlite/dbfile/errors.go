@@ -66,3 +66,9 @@ func unsynced(err error) bool {
 	c := code(err)
 	return c == lib.SQLITE_IOERR_FSYNC || c == lib.SQLITE_IOERR_DIR_FSYNC
 }
+
+// lacks reports a statement about a table, or its index, that an older file which is only read does not have yet.
+func (f *File) lacks(err error) bool {
+	return err != nil && f.version < int64(len(f.schema.Scripts)) &&
+		(strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such index"))
+}

@@ -75,19 +75,16 @@ func (f *File) tryWrite(ctx context.Context) error {
 
 func (f *File) applySteps(ctx context.Context) error {
 	scripts := f.schema.Scripts
-	err := f.Write(ctx, "migrate the schema", func(ctx context.Context, w *Writer) error {
+	err := f.Write(ctx, "migrate the schema", func(s *Session) {
 		var version int // again: another process may have been faster
-		if err := w.conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-			return err
-		}
-		for ; version < len(scripts); version++ {
-			if _, err := w.conn.ExecContext(ctx, scripts[version]); err != nil {
-				return fmt.Errorf("step %d: %w", version+1, err)
+		s.Get("PRAGMA user_version", nil, &version)
+		for ; !s.Failed() && version < len(scripts); version++ {
+			if _, err := f.w.conn.ExecContext(s.ctx, scripts[version]); err != nil {
+				s.Fail(fmt.Errorf("step %d: %w", version+1, err))
 			}
 		}
-		_, err := w.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d",
-			f.schema.Application, len(scripts)))
-		return err
+		s.Exec(fmt.Sprintf("PRAGMA application_id = %d", f.schema.Application))
+		s.Exec(fmt.Sprintf("PRAGMA user_version = %d", len(scripts)))
 	})
 	if errors.Is(err, store.ErrFull) || err == nil {
 		return err

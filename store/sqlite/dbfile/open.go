@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
+	"runtime"
 	"strings"
+	"syscall"
 
+	"github.com/gofrs/flock"
 	"modernc.org/sqlite"
 
 	"resyncd/store"
@@ -28,27 +30,20 @@ const (
 	readers     = 4
 )
 
-// pragma is a setting. A mistyped one is silently ignored (TestSettings).
-type pragma struct{ name, value string }
-
-func writerPragmas() []pragma {
-	return []pragma{
-		// NORMAL, because walSync syncs each commit that must survive a power cut (P4).
-		{"synchronous", "1"},
-		{"foreign_keys", "1"},
-		{"temp_store", "2"}, // memory, because /tmp may be small
-		{"cache_size", strconv.Itoa(-writerCache)},
-		{"journal_size_limit", strconv.Itoa(journalLimit)},
-		{"wal_autocheckpoint", strconv.Itoa(checkpointPages)},
+// The settings of connections. A mistyped one is silently ignored (TestSettings).
+func writerPragmas() []string {
+	return []string{
+		"synchronous = 1", // NORMAL, because walSync syncs each commit that must survive a power cut (P4)
+		"foreign_keys = 1",
+		"temp_store = 2", // memory, because /tmp may be small
+		fmt.Sprint("cache_size = ", -writerCache),
+		fmt.Sprint("journal_size_limit = ", journalLimit),
+		fmt.Sprint("wal_autocheckpoint = ", checkpointPages),
 	}
 }
 
-func readerPragmas() []pragma {
-	return []pragma{
-		{"query_only", "1"},
-		{"temp_store", "2"},
-		{"cache_size", strconv.Itoa(-readerCache)},
-	}
+func readerPragmas() []string {
+	return []string{"query_only = 1", "temp_store = 2", fmt.Sprint("cache_size = ", -readerCache)}
 }
 
 // dsn names the database for SQLite: a "?" or "#" in an unescaped path would end it early.
@@ -62,7 +57,7 @@ func dsn(path string, params ...string) string {
 
 type firstReadConnector struct {
 	driver.Connector
-	pragmas []pragma
+	pragmas []string
 }
 
 // Connect implements driver.Connector. A connection that never read, and cannot write the log's
@@ -103,14 +98,14 @@ func (s firstReadConnector) firstRead(ctx context.Context, conn driver.Conn) err
 		return err
 	}
 	for _, p := range s.pragmas {
-		if err := run("PRAGMA " + p.name + " = " + p.value); err != nil {
-			return fmt.Errorf("set %s: %w", p.name, err)
+		if err := run("PRAGMA " + p); err != nil {
+			return fmt.Errorf("set %s: %w", p, err)
 		}
 	}
 	return nil
 }
 
-func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.DB, error) {
+func connect(ctx context.Context, dsn string, size int, pragmas []string) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
@@ -241,4 +236,44 @@ func (f *File) openReader(ctx context.Context, params []string) error {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// MakeFolder makes a folder and its missing parents, durably: SQLite syncs only what is in the folder (P4).
+func MakeFolder(path string) error { return makeFolder(path, syncFolder) }
+
+func makeFolder(path string, sync func(folder *os.File) error) error {
+	var grown []string
+	for dir := path; !exists(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		grown = append(grown, filepath.Dir(dir))
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil || runtime.GOOS == "windows" { // Windows has no sync of folders
+		return err
+	}
+	for _, dir := range grown {
+		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(sync(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFolder makes the names in a folder durable, where its file system can.
+func syncFolder(f *os.File) error {
+	err := f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// Lock takes the lock of a file without waiting; its holder's death releases it. NFS locks only
+// files that are open for writing.
+func Lock(path string) (unlock func() error, free bool, err error) {
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	free, err = lock.TryLock()
+	return lock.Unlock, free, err
 }

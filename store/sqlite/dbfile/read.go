@@ -5,9 +5,14 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+
+	"modernc.org/sqlite"
 )
 
 var (
@@ -42,22 +47,6 @@ func (s *statements) prepare(ctx context.Context, on preparer, query string) (*s
 	return st, nil
 }
 
-func (s *statements) query(ctx context.Context, on preparer, query string, args []any) (*sql.Rows, error) {
-	st, err := s.prepare(ctx, on, query)
-	if err != nil {
-		return nil, err
-	}
-	return st.QueryContext(ctx, args...)
-}
-
-func (s *statements) get(ctx context.Context, on preparer, query string, args, dest []any) error {
-	st, err := s.prepare(ctx, on, query)
-	if err != nil {
-		return err
-	}
-	return st.QueryRowContext(ctx, args...).Scan(dest...)
-}
-
 func (s *statements) queries() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,59 +73,26 @@ type reader struct {
 
 func (r *reader) close() error { return errors.Join(r.stmts.close(), r.db.Close()) }
 
-// Query implements Querier, on connections that only read.
-func (f *File) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return f.r.stmts.query(ctx, f.r.db, query, args)
+// Read is a session that only reads.
+func (f *File) Read(ctx context.Context, what string) *Session {
+	return &Session{ctx: ctx, f: f, what: what, on: f.r.db, stmts: &f.r.stmts}
 }
 
-// Get implements Querier.
-func (f *File) Get(ctx context.Context, query string, args []any, dest ...any) error {
-	return f.r.stmts.get(ctx, f.r.db, query, args, dest)
-}
-
-// All reads every row of a query. fields are the places of its columns in a T.
-func All[T any](ctx context.Context, from Querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	rows, err := from.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		var v T
-		if err := rows.Scan(fields(&v)...); err != nil {
-			return nil, err
+// ReadFew reads few rows on the writing connection if it is free, because a reader's cache is empty after each commit.
+func (f *File) ReadFew(ctx context.Context, what string, few bool, fn func(*Session)) error {
+	s := f.Read(ctx, what)
+	if few && f.w != nil {
+		select {
+		case f.w.sem <- struct{}{}:
+			defer func() { <-f.w.sem }()
+			if f.w.conn != nil && f.w.unusable() == nil {
+				s = &Session{ctx: context.WithoutCancel(ctx), f: f, what: what, on: f.w.conn, stmts: &f.w.stmts}
+			}
+		default:
 		}
-		out = append(out, v)
 	}
-	return out, rows.Err()
-}
-
-// One reads the first row of a query; sql.ErrNoRows if there is none.
-func One[T any](ctx context.Context, from Querier, fields func(*T) []any, query string, args ...any) (T, error) {
-	var v, none T
-	if err := from.Get(ctx, query, args, fields(&v)...); err != nil {
-		return none, err
-	}
-	return v, nil
-}
-
-// ReadOnWriter runs a read of few rows on the writing connection if it is free, because a reader's
-// cache is empty after each commit. fn closes its rows.
-func (f *File) ReadOnWriter(ctx context.Context, few bool, fn func(context.Context, Querier) error) error {
-	if !few || f.w == nil {
-		return fn(ctx, f)
-	}
-	select {
-	case f.w.sem <- struct{}{}:
-	default:
-		return fn(ctx, f)
-	}
-	defer func() { <-f.w.sem }()
-	if f.w.conn == nil || f.w.unusable() != nil {
-		return fn(ctx, f)
-	}
-	return fn(context.WithoutCancel(ctx), f.w)
+	fn(s)
+	return s.Err()
 }
 
 // Queries are the statements used so far, for tests of their plans.
@@ -146,4 +102,64 @@ func (f *File) Queries() []string {
 		all = append(all, f.w.stmts.queries()...)
 	}
 	return all
+}
+
+const snapshotPages = 4096
+
+type backuper interface {
+	NewBackup(dst string) (*sqlite.Backup, error)
+}
+
+// CopyTo copies the database, as of one instant, into the new file to (mode 0600), beside any
+// writer. The copy is not synced.
+func (f *File) CopyTo(ctx context.Context, to string) error {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	copied, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("copy the state database: %w", err)
+	}
+	if err := copied.Close(); err != nil {
+		return err
+	}
+	if err := f.copyPages(ctx, to); err != nil {
+		return errors.Join(f.Fail("copy the state database", err), os.Remove(to))
+	}
+	return nil
+}
+
+// copyPages copies all pages in one read transaction, so that no writer shows up half.
+func (f *File) copyPages(ctx context.Context, to string) error {
+	conn, err := f.r.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
+	var n int64
+	// It takes the read lock.
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil {
+		return err
+	}
+	return conn.Raw(func(c any) error {
+		source, ok := c.(backuper)
+		if !ok {
+			return errors.New("this driver cannot copy databases")
+		}
+		backup, err := source.NewBackup(dsn(to, "_pragma=synchronous(0)", "_pragma=journal_mode(OFF)"))
+		if err != nil {
+			return err
+		}
+		for more := true; more && err == nil; {
+			if err = ctx.Err(); err == nil {
+				more, err = backup.Step(snapshotPages)
+			}
+		}
+		return errors.Join(err, backup.Finish())
+	})
 }

@@ -44,19 +44,24 @@ func inTemp(t testing.TB) *rig { return newRig(t, filepath.Join(t.TempDir(), "x.
 func (r *rig) put() error { return r.Write(context.Background(), "put", r.add) }
 
 // putAsync adds one that a power cut may take back.
-func (r *rig) putAsync() error { return r.WriteAsync(context.Background(), "put", r.add) }
+func (r *rig) putAsync() error {
+	return r.Write(context.Background(), "put", func(tx *Session) {
+		tx.Repeatable()
+		r.add(tx)
+	})
+}
 
-func (r *rig) add(ctx context.Context, w *Writer) error {
+func (r *rig) add(tx *Session) {
 	r.n++
-	_, err := w.Exec(ctx, "INSERT INTO item (name) VALUES (?)", fmt.Sprint(r.n))
-	return err
+	tx.Exec("INSERT INTO item (name) VALUES (?)", fmt.Sprint(r.n))
 }
 
 // items is how many there are, as a reader sees it.
 func (r *rig) items(t testing.TB) (n int) {
 	t.Helper()
-	if err := r.Get(context.Background(), "SELECT count(*) FROM item", nil, &n); err != nil {
-		t.Fatal(err)
+	read := r.Read(context.Background(), "count")
+	if !read.Get("SELECT count(*) FROM item", nil, &n) {
+		t.Fatal(read.Err())
 	}
 	return n
 }

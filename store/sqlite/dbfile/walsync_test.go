@@ -1,7 +1,6 @@
 package dbfile
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -78,15 +77,10 @@ func TestNothingToSync(t *testing.T) {
 		{true, "PRAGMA user_version = 99", nil},
 	} {
 		before := *syncs
-		err := r.Write(t.Context(), "test", func(ctx context.Context, w *Writer) error {
-			rows, err := w.conn.QueryContext(ctx, tt.statement, tt.args...)
-			if err != nil {
-				return err
+		err := r.Write(t.Context(), "test", func(tx *Session) {
+			for range tx.Rows(tt.statement, tt.args...) {
+				continue
 			}
-			defer rows.Close()
-			for rows.Next() {
-			}
-			return rows.Err()
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +128,7 @@ func TestSyncFollowsTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waits, err := r.commit(t.Context(), "test", false, r.add)
+	_, waits, err := r.commit(t.Context(), "test", r.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +195,7 @@ func TestLogTakenMeanwhile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := newRig(t, filepath.Join(dir, "x.db"))
 	r.items(t) // a reader, which keeps the log
-	mark, err := r.commit(t.Context(), "test", false, r.add)
+	_, mark, err := r.commit(t.Context(), "test", r.add)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package dbfile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,24 +80,20 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	type number int
 	r := inTemp(t)
+	const add = "INSERT INTO given VALUES (?, ?, ?, ?, ?, ?)"
 	var got string
-	err := r.Write(t.Context(), "test", func(ctx context.Context, w *Writer) error {
-		if _, err := w.Exec(ctx, "CREATE TABLE given (a, b, c, d, e, f)"); err != nil {
-			return err
+	err := r.Write(t.Context(), "test", func(tx *Session) {
+		tx.Exec("CREATE TABLE given (a, b, c, d, e, f)")
+		if n := tx.Exec(add, number(7), true, nil, "", []byte{}, []byte("x")); n != 1 {
+			t.Errorf("%d rows", n)
 		}
-		const add = "INSERT INTO given VALUES (?, ?, ?, ?, ?, ?)"
-		n, err := w.Exec(ctx, add, number(7), true, nil, "", []byte{}, []byte("x"))
-		if err != nil || n != 1 {
-			t.Errorf("%d rows, %v", n, err)
-		}
-		if _, err := w.Exec(ctx, add, 1, 2, 3, 4, 5); err == nil {
-			t.Error("an argument too few")
-		}
-		if _, err := w.Exec(ctx, add, 1, 2, 3, 4, 5, struct{}{}); err == nil {
-			t.Error("an argument of no use")
-		}
-		return w.Get(ctx, `SELECT typeof(a) || typeof(b) || typeof(c) || typeof(d) || typeof(e) || typeof(f) FROM given`, nil, &got)
+		tx.Get(`SELECT typeof(a) || typeof(b) || typeof(c) || typeof(d) || typeof(e) || typeof(f) FROM given`, nil, &got)
 	})
+	for _, wrong := range [][]any{{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5, struct{}{}}} {
+		if err := r.Write(t.Context(), "test", func(tx *Session) { tx.Exec(add, wrong...) }); err == nil {
+			t.Errorf("no error with %v", wrong)
+		}
+	}
 	if want := "integerintegernulltextblobblob"; err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
@@ -108,7 +103,7 @@ func TestArguments(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		_ = r.Write(t.Context(), "test", func(context.Context, *Writer) error { panic("given up") })
+		_ = r.Write(t.Context(), "test", func(*Session) { panic("given up") })
 	}()
 	if n := len(r.w.stmts.queries()); n != 0 || r.w.conn != nil {
 		t.Errorf("%d statements of a connection that is gone", n)
@@ -124,15 +119,13 @@ func TestFull(t *testing.T) {
 	t.Parallel()
 	r := inTemp(t)
 	big := func() error {
-		return r.Write(t.Context(), "grow", func(ctx context.Context, w *Writer) error {
-			_, err := w.Exec(ctx, "INSERT INTO item (name) VALUES (?)", strings.Repeat("x", 1<<20))
-			return err
+		return r.Write(t.Context(), "grow", func(tx *Session) {
+			tx.Exec("INSERT INTO item (name) VALUES (?)", strings.Repeat("x", 1<<20))
 		})
 	}
 	for range 2 {
-		err := r.Write(t.Context(), "limit", func(ctx context.Context, w *Writer) error {
-			_, err := w.Exec(ctx, "PRAGMA max_page_count = 1") // SQLite takes the present size
-			return err
+		err := r.Write(t.Context(), "limit", func(tx *Session) {
+			tx.Exec("PRAGMA max_page_count = 1") // SQLite takes the present size
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -157,10 +150,9 @@ func TestBusy(t *testing.T) {
 	other := newRig(t, r.path)
 	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		left <- other.Write(context.Background(), "hold", func(context.Context, *Writer) error {
+		left <- other.Write(context.Background(), "hold", func(*Session) {
 			close(inside)
 			<-leave
-			return nil
 		})
 	}()
 	<-inside
@@ -228,11 +220,10 @@ func TestGivesUp(t *testing.T) {
 	if err := r.WriteBestEffort(ctx, "ask", r.add); !errors.Is(err, context.Canceled) {
 		t.Errorf("it went on waiting: %v", err)
 	}
-	if err := r.ReadOnWriter(t.Context(), true, func(_ context.Context, q Querier) error {
-		if q != Querier(r.File) {
-			return fmt.Errorf("read by %T though it writes", q)
+	if err := r.ReadFew(t.Context(), "look", true, func(s *Session) {
+		if s.on != preparer(r.r.db) {
+			t.Errorf("read by %T though it writes", s.on)
 		}
-		return nil
 	}); err != nil {
 		t.Error(err)
 	}

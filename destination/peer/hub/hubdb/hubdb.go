@@ -3,9 +3,7 @@ package hubdb
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
-	"errors"
 	"log/slog"
 
 	"resyncd/destination/peer/hub/hubstate"
@@ -60,32 +58,26 @@ func subscriptionFields(s *hubstate.Subscription) []any {
 
 // Topics implements hubstate.State.
 func (d *DB) Topics(ctx context.Context) ([]hubstate.Topic, error) {
-	found, err := dbfile.All(ctx, d.f, topicFields, "SELECT "+topicColumns+" FROM hub_topic ORDER BY id")
-	return found, d.f.Fail("read the topics", err)
+	r := d.f.Read(ctx, "read the topics")
+	return dbfile.All(r, topicFields, "SELECT "+topicColumns+" FROM hub_topic ORDER BY id"), r.Err()
 }
 
 // Subscriptions implements hubstate.State.
 func (d *DB) Subscriptions(ctx context.Context) ([]hubstate.Subscription, error) {
-	found, err := dbfile.All(ctx, d.f, subscriptionFields, "SELECT "+subscriptionColumns+
-		" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id ORDER BY s.id")
-	return found, d.f.Fail("read the subscriptions", err)
+	r := d.f.Read(ctx, "read the subscriptions")
+	return dbfile.All(r, subscriptionFields, "SELECT "+subscriptionColumns+
+		" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id ORDER BY s.id"), r.Err()
 }
 
 // Subscribe implements hubstate.State.
 func (d *DB) Subscribe(
 	ctx context.Context, in hubstate.Subscription,
 ) (sub hubstate.Subscription, topic hubstate.Topic, err error) {
-	err = d.f.Write(ctx, "record a subscription", func(ctx context.Context, tx *dbfile.Writer) error {
-		_, err := tx.Exec(ctx, "INSERT INTO hub_topic (url) VALUES (?) ON CONFLICT (url) DO NOTHING", in.Topic)
-		if err != nil {
-			return err
-		}
-		topic, err = dbfile.One(ctx, tx, topicFields, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
-		if err != nil {
-			return err
-		}
+	err = d.f.Write(ctx, "record a subscription", func(tx *dbfile.Session) {
+		tx.Exec("INSERT INTO hub_topic (url) VALUES (?) ON CONFLICT (url) DO NOTHING", in.Topic)
+		topic = dbfile.One(tx, topicFields, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
 		// One whose lease was over is not owed what came since.
-		_, err = tx.Exec(ctx, `INSERT INTO hub_subscription
+		tx.Exec(`INSERT INTO hub_subscription
 				(topic_id, callback, secret, verified, expires, cursor, old, verify_token)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7,
@@ -95,13 +87,9 @@ func (d *DB) Subscribe(
 				next = CASE WHEN expires > ?4 THEN next END`,
 			topic.ID, in.Callback, in.Secret, column.Instant(in.Verified), column.Instant(in.Expires), topic.Last,
 			in.Old, in.VerifyToken)
-		if err != nil {
-			return err
-		}
-		sub, err = dbfile.One(ctx, tx, subscriptionFields, "SELECT "+subscriptionColumns+
+		sub = dbfile.One(tx, subscriptionFields, "SELECT "+subscriptionColumns+
 			" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id WHERE s.topic_id = ? AND s.callback = ?",
 			topic.ID, in.Callback)
-		return err
 	})
 	return sub, topic, err
 }
@@ -111,198 +99,139 @@ func (d *DB) End(ctx context.Context, ids ...int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return d.f.Write(ctx, "end subscriptions", func(ctx context.Context, tx *dbfile.Writer) error {
+	return d.f.Write(ctx, "end subscriptions", func(tx *dbfile.Session) {
 		topics := map[int64]bool{}
 		for _, id := range ids {
 			var topic int64
-			err := tx.Get(ctx, "SELECT topic_id FROM hub_subscription WHERE id = ?", []any{id}, &topic)
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			topics[topic] = true
-			if _, err := tx.Exec(ctx, "DELETE FROM hub_subscription WHERE id = ?", id); err != nil {
-				return err
+			if tx.Get("DELETE FROM hub_subscription WHERE id = ? RETURNING topic_id", []any{id}, &topic) {
+				topics[topic] = true
 			}
 		}
 		for topic := range topics {
-			if err := endTopic(ctx, tx, topic); err != nil {
-				return err
-			}
+			endTopic(tx, topic)
 		}
-		return nil
 	})
 }
 
 // endTopic drops a topic that has no subscription left, and what one with fewer of them keeps for nobody.
-func endTopic(ctx context.Context, tx *dbfile.Writer, topic int64) error {
-	n, err := tx.Exec(ctx, `DELETE FROM hub_topic WHERE id = ?1
-		AND NOT EXISTS (SELECT 1 FROM hub_subscription WHERE topic_id = ?1)`, topic)
-	if err != nil {
-		return err
+func endTopic(tx *dbfile.Session, topic int64) {
+	if tx.Exec(`DELETE FROM hub_topic WHERE id = ?1
+		AND NOT EXISTS (SELECT 1 FROM hub_subscription WHERE topic_id = ?1)`, topic) == 0 {
+		trim(tx, topic, 0, 0)
+	} else {
+		tx.Exec("DELETE FROM hub_notification WHERE topic_id = ?", topic)
 	}
-	if n == 0 {
-		return trim(ctx, tx, topic, 0, 0)
-	}
-	_, err = tx.Exec(ctx, "DELETE FROM hub_notification WHERE topic_id = ?", topic)
-	return err
 }
 
 // Commit implements hubstate.State.
 func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
-	const what = "record the hub's work"
-	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx *dbfile.Writer) error {
+	return d.f.Write(ctx, "record the hub's work", func(tx *dbfile.Session) {
+		tx.WhenReadable(c.Readable)
 		t := commit{tx: tx, touched: map[int64]bool{}}
-		return t.apply(ctx, c)
+		t.apply(c)
 	})
 }
 
 type commit struct {
-	tx      *dbfile.Writer
+	tx      *dbfile.Session
 	touched map[int64]bool // topics whose notifications may have become too many, or needless
 }
 
-func (t *commit) apply(ctx context.Context, c *hubstate.Commit) error {
+func (t *commit) apply(c *hubstate.Commit) {
 	for _, n := range c.Notifications {
 		n.Number = 0
-		if err := t.notification(ctx, n); err != nil {
-			return err
-		}
+		t.notification(n)
 	}
 	for _, p := range c.Pings {
 		// Later than the one before in any case, so that a look never answers a ping that came after it.
-		_, err := t.tx.Exec(ctx, "UPDATE hub_topic SET pinged = max(?, coalesce(pinged + 1, ?)) WHERE url = ?",
+		t.tx.Exec("UPDATE hub_topic SET pinged = max(?, coalesce(pinged + 1, ?)) WHERE url = ?",
 			int64(p.At), int64(p.At), p.Topic)
-		if err != nil {
-			return err
-		}
 	}
 	for i := range c.Progress {
-		if err := t.progress(ctx, &c.Progress[i]); err != nil {
-			return err
-		}
+		t.progress(&c.Progress[i])
 	}
 	for i := range c.Looks {
 		l := &c.Looks[i]
-		_, err := t.tx.Exec(ctx, `UPDATE hub_topic SET etag = CASE WHEN digest = ?1 THEN ?2 ELSE etag END,
+		t.tx.Exec(`UPDATE hub_topic SET etag = CASE WHEN digest = ?1 THEN ?2 ELSE etag END,
 				last_modified = CASE WHEN digest = ?1 THEN ?3 ELSE last_modified END,
 				pinged = CASE WHEN pinged > ?4 THEN pinged END WHERE url = ?5`,
 			l.Digest[:], l.ETag, l.LastModified, int64(l.Ping), l.Topic)
-		if err != nil {
-			return err
-		}
 	}
 	for topic := range t.touched {
-		if err := trim(ctx, t.tx, topic, c.Keep, c.KeepBytes); err != nil {
-			return err
-		}
+		trim(t.tx, topic, c.Keep, c.KeepBytes)
 	}
-	return nil
 }
 
 // notification records content, unless nobody subscribes.
-func (t *commit) notification(ctx context.Context, n *hubstate.Notification) error {
+func (t *commit) notification(n *hubstate.Notification) {
 	var topic int64
-	err := t.tx.Get(ctx, `UPDATE hub_topic SET last = last + 1, bytes = bytes + ?, digest = ?,
+	if !t.tx.Get(`UPDATE hub_topic SET last = last + 1, bytes = bytes + ?, digest = ?,
 			etag = '', last_modified = ''
-		WHERE url = ? RETURNING id, last`, []any{len(n.Body), n.Digest[:], n.Topic}, &topic, &n.Number)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
+		WHERE url = ? RETURNING id, last`, []any{len(n.Body), n.Digest[:], n.Topic}, &topic, &n.Number) {
+		return
 	}
 	t.touched[topic] = true
-	_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
+	t.tx.Exec(`INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], column.NotNil(n.Body))
-	return err
 }
 
-func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
+func (t *commit) progress(p *hubstate.Progress) {
 	var topic int64
-	err := t.tx.Get(ctx, `UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
+	if t.tx.Get(`UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
 			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
-		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic) {
+		t.touched[topic] = true
 	}
-	t.touched[topic] = true
-	return err
 }
 
 // trim drops what every subscriber is done with, and what is beyond the bounds.
-func trim(ctx context.Context, tx *dbfile.Writer, topic, keep, keepBytes int64) error {
-	var last, floor, bytes, done int64
-	err := tx.Get(ctx, `SELECT last, floor, bytes,
+func trim(tx *dbfile.Session, topic, keep, keepBytes int64) {
+	var last, floor, left, done int64
+	if !tx.Get(`SELECT last, floor, bytes,
 			coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
-		FROM hub_topic t WHERE id = ?`, []any{topic}, &last, &floor, &bytes, &done)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
+		FROM hub_topic t WHERE id = ?`, []any{topic}, &last, &floor, &left, &done) {
+		return
 	}
 	to := max(floor, min(done, last))
 	if keep > 0 {
 		to = max(to, last-keep)
 	}
-	left, err := drop(ctx, tx, topic, floor, to, bytes)
-	if err != nil {
-		return err
+	left -= drop(tx, topic, floor, to)
+	for ; keepBytes > 0 && left > keepBytes && to < last-1 && !tx.Failed(); to++ {
+		left -= drop(tx, topic, to, to+1)
 	}
-	for keepBytes > 0 && left > keepBytes && to < last-1 {
-		if left, err = drop(ctx, tx, topic, to, to+1, left); err != nil {
-			return err
-		}
-		to++
+	if to != floor {
+		tx.Exec("UPDATE hub_topic SET floor = ?, bytes = ? WHERE id = ?", to, left, topic)
 	}
-	if to == floor {
-		return nil
-	}
-	_, err = tx.Exec(ctx, "UPDATE hub_topic SET floor = ?, bytes = ? WHERE id = ?", to, left, topic)
-	return err
 }
 
-// drop drops those in (from, to] and returns how many bytes are left.
-func drop(ctx context.Context, tx *dbfile.Writer, topic, from, to, bytes int64) (int64, error) {
-	if to <= from {
-		return bytes, nil
+// drop drops those in (from, to] and returns how many bytes they had.
+func drop(tx *dbfile.Session, topic, from, to int64) (gone int64) {
+	if to > from {
+		const which = " FROM hub_notification WHERE topic_id = ? AND number > ? AND number <= ?"
+		tx.Get("SELECT coalesce(sum(length(body)), 0)"+which, []any{topic, from, to}, &gone)
+		tx.Exec("DELETE"+which, topic, from, to)
 	}
-	var gone int64
-	const which = " FROM hub_notification WHERE topic_id = ? AND number > ? AND number <= ?"
-	err := tx.Get(ctx, "SELECT coalesce(sum(length(body)), 0)"+which, []any{topic, from, to}, &gone)
-	if err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, "DELETE"+which, topic, from, to)
-	return bytes - gone, err
+	return gone
 }
 
 // Notifications implements hubstate.State.
 func (d *DB) Notifications(
 	ctx context.Context, topicID, after int64, limit int, maxBytes int64,
-) ([]hubstate.Notification, error) {
-	const what = "read notifications"
-	rows, err := d.f.Query(ctx, `SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
+) (out []hubstate.Notification, err error) {
+	r := d.f.Read(ctx, "read notifications")
+	size := int64(0)
+	for rows := range r.Rows(`SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
 		FROM hub_notification n JOIN hub_topic t ON t.id = n.topic_id
-		WHERE n.topic_id = ? AND n.number > ? ORDER BY n.number LIMIT ?`, topicID, after, limit)
-	if err != nil {
-		return nil, d.f.Fail(what, err)
-	}
-	defer rows.Close()
-	var out []hubstate.Notification
-	for size := int64(0); (len(out) == 0 || size < maxBytes) && rows.Next(); {
+		WHERE n.topic_id = ? AND n.number > ? ORDER BY n.number LIMIT ?`, topicID, after, limit) {
 		var n hubstate.Notification
-		err := rows.Scan(&n.Topic, &n.Number, column.InstantAt(&n.Received), &n.Type, &n.Link,
-			column.DigestAt(&n.Digest), &n.Body)
-		if err != nil {
-			return nil, d.f.Fail(what, err)
-		}
-		size += int64(len(n.Body))
+		r.Fail(rows.Scan(&n.Topic, &n.Number, column.InstantAt(&n.Received), &n.Type, &n.Link,
+			column.DigestAt(&n.Digest), &n.Body))
 		out = append(out, n)
+		if size += int64(len(n.Body)); size >= maxBytes {
+			break
+		}
 	}
-	return out, d.f.Fail(what, rows.Err())
+	return out, r.Err()
 }

@@ -1,7 +1,6 @@
 package hubdb
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -32,14 +31,11 @@ func TestMigration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.Write(t.Context(), "record", func(ctx context.Context, tx *dbfile.Writer) error {
+	err = f.Write(t.Context(), "record", func(tx *dbfile.Session) {
 		for _, step := range []string{"INSERT INTO hub_topic (url) VALUES ('t')",
 			"INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor) VALUES (1, 'c', 's', 10, 100, 3)"} {
-			if _, err := tx.Exec(ctx, step); err != nil {
-				return err
-			}
+			tx.Exec(step)
 		}
-		return nil
 	})
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
@@ -84,10 +80,7 @@ func TestOpen(t *testing.T) {
 	}
 	newer := filepath.Join(dir, "newer.db")
 	h = openDB(t, newer)
-	err = h.f.Write(t.Context(), "age", func(ctx context.Context, tx *dbfile.Writer) error {
-		_, err := tx.Exec(ctx, "PRAGMA user_version = 99")
-		return err
-	})
+	err = h.f.Write(t.Context(), "age", func(tx *dbfile.Session) { tx.Exec("PRAGMA user_version = 99") })
 	if err != nil {
 		t.Fatal(err)
 	}
