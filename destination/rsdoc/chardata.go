@@ -3,6 +3,7 @@ package rsdoc
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -165,23 +166,18 @@ func reference(b []byte) (r rune, n int, fault string) {
 	if len(name) < 2 || name[0] != '#' {
 		return 0, 0, "a reference to an entity that XML does not predefine"
 	}
-	digits, radix := name[1:], rune(10)
+	digits, radix := name[1:], 10
 	if digits[0] == 'x' {
 		digits, radix = digits[1:], 16
 	}
-	for _, c := range digits {
-		d := rune(hexDigit(c))
-		if d >= radix {
-			return 0, 0, "a character reference that is no number"
-		}
-		if r = r*radix + d; r > utf8.MaxRune {
-			return 0, 0, "a reference to no character"
-		}
+	code, err := strconv.ParseUint(string(digits), radix, 31)
+	if err != nil {
+		return 0, 0, "a character reference that is no number"
 	}
-	if len(digits) == 0 || !xmlChar(r) {
+	if !xmlChar(rune(code)) {
 		return 0, 0, "a reference to a character that XML does not allow"
 	}
-	return r, end + 1, ""
+	return rune(code), end + 1, ""
 }
 
 // xmlChar is the production Char of XML 1.0.

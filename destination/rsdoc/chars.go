@@ -58,20 +58,11 @@ func foldEqual[T text](s T, want string) bool {
 
 // parseLength is -1 for anything but a decimal number [7].
 func parseLength[T text](s T) int64 {
-	s = trimSpace(s)
-	if len(s) == 0 {
+	n, err := strconv.ParseUint(string(trimSpace(s)), 10, 63)
+	if err != nil {
 		return -1
 	}
-	const last = (1<<63 - 1) / 10
-	var n int64
-	for i := range len(s) {
-		d := int64(s[i]) - '0'
-		if d < 0 || d > 9 || n > last || n == last && d > 7 {
-			return -1
-		}
-		n = n*10 + d
-	}
-	return n
+	return int64(n)
 }
 
 // quote shortens foreign text for a message, so that no peer decides its length.
@@ -138,21 +129,21 @@ const (
 	isWide // part of a character beyond ASCII
 )
 
-// A constant, so that nothing can change the table.
-const nameClasses = n16 + n16 + n8 + n4 + "\x00\x02\x02\x00" + // - .
-	"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x03" + n4 + "\x00" + // digits and colon
-	"\x00" + az + n4 + "\x01" + // A to Z and _
-	"\x00" + az + n4 + "\x00" +
-	w32 + w32 + w32 + w32
-
-const (
-	n4  = "\x00\x00\x00\x00"
-	n8  = n4 + n4
-	n16 = n8 + n8
-	az  = "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-	w8  = "\x04\x04\x04\x04\x04\x04\x04\x04"
-	w32 = w8 + w8 + w8 + w8
-)
+var nameClasses = func() (of [256]byte) {
+	for c := range of {
+		switch c := byte(c); {
+		case 'a' <= lower(c) && lower(c) <= 'z', c == '_':
+			of[c] = isNameStart
+		case isDigit(c), c == '-', c == '.':
+			of[c] = isNameRest
+		case c == ':':
+			of[c] = isColon
+		case c >= utf8.RuneSelf:
+			of[c] = isWide
+		}
+	}
+	return of
+}()
 
 func wideName(b []byte) bool {
 	for i := 0; i < len(b); {

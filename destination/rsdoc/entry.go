@@ -175,32 +175,19 @@ func (r *Reader) entryMD(e *Entry) {
 	}
 }
 
+var changes = [...]string{"", "created", "updated", "deleted", "unknown"}
+
 func parseChange(b []byte) Change {
-	switch {
-	case foldEqual(b, "created"):
-		return ChangeCreated
-	case foldEqual(b, "updated"):
-		return ChangeUpdated
-	case foldEqual(b, "deleted"):
-		return ChangeDeleted
+	for c := ChangeCreated; c < ChangeUnknown; c++ {
+		if foldEqual(b, changes[c]) {
+			return c
+		}
 	}
 	return ChangeUnknown
 }
 
 // String is the change as the attribute writes it.
-func (c Change) String() string {
-	switch c {
-	case ChangeNone:
-		return ""
-	case ChangeCreated:
-		return "created"
-	case ChangeUpdated:
-		return "updated"
-	case ChangeDeleted:
-		return "deleted"
-	}
-	return "unknown"
-}
+func (c Change) String() string { return changes[c] }
 
 func (r *Reader) rootLink() error {
 	ln, fault := r.parseLink(nil)

@@ -1,6 +1,8 @@
 package rsdoc
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -59,10 +61,7 @@ func (h *Head) Expect(kinds ...Kind) error {
 	for i, k := range kinds {
 		asked[i] = string(k)
 	}
-	came := h.RawKind
-	if came == "" {
-		came = string(h.Kind)
-	}
+	came := cmp.Or(h.RawKind, string(h.Kind))
 	return &DocumentError{
 		Problem: WrongKind,
 		Detail:  "asked for " + strings.Join(asked, " or ") + ", and the document says it is " + quote(came),
@@ -82,44 +81,12 @@ func (k Kind) changes() bool {
 
 // parseKind maps older spellings [digest 16] to ours.
 func parseKind(b []byte, intern func([]byte) string) Kind {
-	var folded [32]byte
-	b = trimSpace(b)
-	if len(b) > len(folded) {
-		return Kind(strings.ToLower(intern(b)))
-	}
-	for i, c := range b {
-		folded[i] = lower(c)
-	}
-	switch low := folded[:len(b)]; string(low) {
-	case "description", "resourcesync":
+	switch k := Kind(intern(bytes.ToLower(trimSpace(b)))); k {
+	case "resourcesync":
 		return KindDescription
-	case "capabilitylist":
-		return KindCapabilityList
-	case "resourcelist":
-		return KindResourceList
-	case "changelist":
-		return KindChangeList
-	case "resourcedump":
-		return KindResourceDump
-	case "resourcedump-manifest":
-		return KindResourceDumpManifest
-	case "changedump":
-		return KindChangeDump
-	case "changedump-manifest":
-		return KindChangeDumpManifest
-	case "resourcelist-archive":
-		return KindResourceListArchive
-	case "resourcedump-archive":
-		return KindResourceDumpArchive
-	case "changelist-archive":
-		return KindChangeListArchive
-	case "changedump-archive":
-		return KindChangeDumpArchive
-	case "change-notification", "changelist-notification":
+	case "changelist-notification":
 		return KindChangeNotification
-	case "framework-notification":
-		return KindFrameworkNotification
 	default:
-		return Kind(intern(low))
+		return k
 	}
 }

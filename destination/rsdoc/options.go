@@ -1,6 +1,9 @@
 package rsdoc
 
-import "net/url"
+import (
+	"cmp"
+	"net/url"
+)
 
 // Limits bound what a document may cost (P8). A zero field means its default.
 type Limits struct {
@@ -20,26 +23,12 @@ const (
 	maxWarnings = 8
 )
 
-// DefaultLimits is generous in bytes, because real Sources exceed the 50 MB of the Sitemap protocol [digest 15].
-func DefaultLimits() Limits {
-	return Limits{Bytes: 8 << 30, Depth: 32, Attributes: 64, Text: 64 << 10}
-}
-
+// withDefaults is generous in bytes, because real Sources exceed the 50 MB of the Sitemap protocol [digest 15].
 func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
-	if l.Bytes <= 0 {
-		l.Bytes = d.Bytes
+	return Limits{
+		Bytes: cmp.Or(l.Bytes, 8<<30), Depth: cmp.Or(l.Depth, 32), Attributes: cmp.Or(l.Attributes, 64),
+		Text: cmp.Or(l.Text, 64<<10),
 	}
-	if l.Depth <= 0 {
-		l.Depth = d.Depth
-	}
-	if l.Attributes <= 0 {
-		l.Attributes = d.Attributes
-	}
-	if l.Text <= 0 {
-		l.Text = d.Text
-	}
-	return l
 }
 
 func (l Limits) perTag() int { return 4 * max(l.Text, 1<<10) }

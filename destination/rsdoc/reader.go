@@ -107,15 +107,13 @@ func (r *Reader) readRoot() error {
 		return err
 	}
 	name := string(r.s.local)
-	switch {
-	case r.s.ns == nsSitemap && name == "urlset":
-		r.head.Shape = List
-	case r.s.ns == nsSitemap && name == "sitemapindex":
+	if name == names[Index].root {
 		r.head.Shape = Index
-	case name == "urlset" || name == "sitemapindex":
-		return r.refuse(WrongRoot, "the root <"+name+"> is not in the namespace "+NamespaceSitemap)
-	default:
+	} else if name != names[List].root {
 		return r.refuse(WrongRoot, "the root is <"+clip(r.s.local)+">, neither <urlset> nor <sitemapindex>")
+	}
+	if r.s.ns != nsSitemap {
+		return r.refuse(WrongRoot, "the root <"+name+"> is not in the namespace "+NamespaceSitemap)
 	}
 	err := r.seekEntry()
 	if !r.head.HasMD || r.head.RawKind == "" {
@@ -167,10 +165,7 @@ func (r *Reader) seekEntry() error {
 }
 
 func (r *Reader) isEntry() bool {
-	if r.head.Shape == Index {
-		return r.s.ns == nsSitemap && string(r.s.local) == "sitemap"
-	}
-	return r.s.ns == nsSitemap && string(r.s.local) == "url"
+	return r.s.ns == nsSitemap && string(r.s.local) == names[r.head.Shape].entry
 }
 
 // lostEntry reports an element that was meant as an entry: of the other shape, without namespace under a prefixed root,

@@ -2,6 +2,7 @@ package rsdoc
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -39,11 +40,9 @@ func (r *Reader) uri(b []byte) (uri, fault string) {
 func plainHTTP(s string) bool {
 	const secure, open = "https://", "http://"
 	i := len(open)
-	switch {
-	case len(s) > len(secure) && s[:len(secure)] == secure:
+	if strings.HasPrefix(s, secure) {
 		i = len(secure)
-	case len(s) > len(open) && s[:len(open)] == open:
-	default:
+	} else if !strings.HasPrefix(s, open) {
 		return false
 	}
 	host := i
@@ -78,6 +77,8 @@ func plainHTTP(s string) bool {
 	return true
 }
 
+var percent = regexp.MustCompile("%([0-9A-Fa-f]{2})?")
+
 func escapeStrayPercent(s string) string {
 	from := 0
 	if _, rest, ok := strings.Cut(s, "//"); ok {
@@ -86,15 +87,12 @@ func escapeStrayPercent(s string) string {
 		}
 		from += len(s) - len(rest)
 	}
-	var b strings.Builder
-	b.WriteString(s[:from])
-	for i := from; i < len(s); i++ {
-		b.WriteByte(s[i])
-		if s[i] == '%' && (i+2 >= len(s) || hexDigit(s[i+1])|hexDigit(s[i+2]) > 15) {
-			b.WriteString("25")
+	return s[:from] + percent.ReplaceAllStringFunc(s[from:], func(found string) string {
+		if found == "%" {
+			return "%25"
 		}
-	}
-	return b.String()
+		return found
+	})
 }
 
 func hostChar(c byte) bool {
