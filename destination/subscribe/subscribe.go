@@ -45,7 +45,7 @@ func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 	k.warn(&recorded)
 	k.noteRequest(recorded.ID)
 	profile := ladder.Rung(recorded.Profile)
-	form := websub.SubscribeForm{
+	form := websub.HubForm{
 		Mode: websub.ModeSubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
 		Secret: recorded.Secret, Verify: profile.Verify,
 	}
@@ -59,7 +59,7 @@ func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 	return answer.health(), k.recordAnswer(ctx, answer, before, recorded)
 }
 
-func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.SubscribeForm,
+func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.HubForm,
 	s *store.Subscription) hubAnswer {
 	began := k.uptime()
 	a, err := k.o.Send(ctx, fetch.Message{
@@ -144,7 +144,7 @@ func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) 
 		return unasked, err
 	}
 	k.noteRequest(recorded.ID)
-	h := k.sendForm(ctx, in.plan, recorded.Hub, websub.SubscribeForm{
+	h := k.sendForm(ctx, in.plan, recorded.Hub, websub.HubForm{
 		Mode: websub.ModeUnsubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
 		Verify: ladder.Rung(recorded.Profile).Verify,
 	}, &recorded)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -38,17 +39,8 @@ func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 }
 
 func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
-	href := ""
-	var rest []param
-	for _, a := range attrs {
-		switch a.name {
-		case "href":
-			href = strings.TrimSpace(a.value)
-		case "anchor":
-		default:
-			rest = append(rest, a)
-		}
-	}
+	href := strings.TrimSpace(values(attrs).get("href"))
+	rest := slices.DeleteFunc(attrs, func(a param) bool { return a.name == "href" || a.name == "anchor" })
 	if href == "" {
 		return Link{}, false
 	}
@@ -92,21 +84,19 @@ func (h *headReader) read() error {
 
 // start takes a start tag; false if it opens the body.
 func (h *headReader) start() bool {
-	name, more := h.z.TagName()
-	switch tag := atom.Lookup(name); tag {
+	tag := h.z.Token()
+	switch tag.DataAtom {
 	case atom.Html, atom.Head, atom.Meta, atom.Basefont, atom.Bgsound:
 	case atom.Link:
 		if h.template == 0 {
-			h.found = append(h.found, h.attributes(more))
+			h.found = append(h.found, attributes(tag))
 		}
 	case atom.Base:
-		for _, a := range h.attributes(more) {
-			if a.name == "href" && h.base == "" && h.template == 0 {
-				h.base = a.value
-			}
+		if h.base == "" && h.template == 0 {
+			h.base = values(attributes(tag)).get("href")
 		}
 	case atom.Title, atom.Script, atom.Style, atom.Noscript, atom.Noframes:
-		h.text = tag
+		h.text = tag.DataAtom
 	case atom.Template:
 		h.template++
 	default:
@@ -129,18 +119,11 @@ func (h *headReader) end() bool {
 	return true
 }
 
-// Of repeated attributes the first counts, as in HTML.
-func (h *headReader) attributes(more bool) []param {
+// attributes are the first ones; of repeated ones the first counts wherever they are read.
+func attributes(tag html.Token) []param {
 	var all []param
-	seen := make(map[string]bool)
-	for more {
-		var key, value []byte
-		key, value, more = h.z.TagAttr()
-		name := string(key)
-		if !seen[name] && len(all) < maxParams {
-			seen[name] = true
-			all = append(all, param{name: name, value: string(value)})
-		}
+	for _, a := range tag.Attr[:min(len(tag.Attr), maxParams)] {
+		all = append(all, param{a.Key, a.Val})
 	}
 	return all
 }

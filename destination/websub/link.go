@@ -1,8 +1,10 @@
 package websub
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -264,83 +266,46 @@ func (s *scanner) until(stops string) string {
 // LinkHeader returns the one Link header of distributed content and of a topic (H-11, P-01): hub, self and further
 // links. Empty ones are left out.
 func LinkHeader(hub, self string, more ...Link) string {
-	var b strings.Builder
-	writeLink(&b, Link{Target: hub, Rels: []string{"hub"}})
-	writeLink(&b, Link{Target: self, Rels: []string{"self"}})
-	for _, l := range more {
-		writeLink(&b, l)
+	var all []string
+	for _, l := range append([]Link{{Target: hub, Rels: []string{"hub"}}, {Target: self, Rels: []string{"self"}}}, more...) {
+		if l.Target != "" && len(l.Rels) > 0 {
+			all = append(all, l.header())
+		}
 	}
-	return b.String()
+	return strings.Join(all, ", ")
 }
 
-func writeLink(b *strings.Builder, l Link) {
-	if l.Target == "" || len(l.Rels) == 0 {
-		return
-	}
-	if b.Len() > 0 {
-		b.WriteString(", ")
-	}
-	b.WriteByte('<')
-	writeTarget(b, l.Target)
-	b.WriteString(">; rel=")
-	writeQuoted(b, strings.Join(l.Rels, " "))
+var (
+	token = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+	// unfit is what would end a target or the header early (S-04).
+	unfit = regexp.MustCompile("[^!-~]|[<>]")
+	// Control characters, which a header may not hold, become blanks.
+	control   = regexp.MustCompile("[\x00-\x1f\x7f]")
+	backslash = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+)
+
+func quoted(s string) string { return `"` + backslash.Replace(control.ReplaceAllString(s, " ")) + `"` }
+
+func (l Link) header() string {
+	target := unfit.ReplaceAllStringFunc(l.Target, func(found string) string {
+		return "%" + strings.ReplaceAll(fmt.Sprintf("% X", found), " ", "%")
+	})
+	out := "<" + target + ">; rel=" + quoted(strings.Join(l.Rels, " "))
 	if l.Anchor != "" {
-		b.WriteString("; anchor=")
-		writeQuoted(b, l.Anchor)
+		out += "; anchor=" + quoted(l.Anchor)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Params)) {
 		value := l.Params[name]
-		if !fitParam(name, value) {
-			continue
-		}
-		b.WriteString("; ")
-		b.WriteString(name)
-		if strings.HasSuffix(name, "*") { // never quoted (RFC 8187)
-			b.WriteByte('=')
-			b.WriteString(value)
-		} else if value != "" {
-			b.WriteByte('=')
-			writeQuoted(b, value)
-		}
-	}
-}
-
-func fitParam(name, value string) bool {
-	const marks = "!#$%&'*+-.^_`|~"
-	outside := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r))
-	}
-	return name != "" && strings.IndexFunc(name, outside) < 0 &&
-		(!strings.HasSuffix(name, "*") || value != "" && strings.IndexFunc(value, outside) < 0)
-}
-
-// writeTarget escapes only what would end the target or the header early (S-04).
-func writeTarget(b *strings.Builder, s string) {
-	const digits = "0123456789ABCDEF"
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '<' || c == '>' {
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-}
-
-// Control characters, which a header may not hold, become blanks.
-func writeQuoted(b *strings.Builder, s string) {
-	b.WriteByte('"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ' || c == 0x7f:
-			b.WriteByte(' ')
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
+		encoded := strings.HasSuffix(name, "*") // never quoted (RFC 8187)
+		switch {
+		case !token.MatchString(name), encoded && !token.MatchString(value):
+		case encoded:
+			out += "; " + name + "=" + value
+		case value == "":
+			out += "; " + name
 		default:
-			b.WriteByte(c)
+			out += "; " + name + "=" + quoted(value)
 		}
 	}
-	b.WriteByte('"')
+	return out
 }

@@ -1,7 +1,10 @@
 package websub
 
 import (
+	"encoding/hex"
 	"errors"
+	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -56,65 +59,27 @@ func decode(raw string) (values, error) {
 	return all, nil
 }
 
+var escape = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+
 func unescape(s string) string {
-	if !strings.ContainsAny(s, "%+") {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '+':
-			b = append(b, ' ')
-		case c == '%' && i+2 < len(s) && hexDigit(s[i+1]) >= 0 && hexDigit(s[i+2]) >= 0:
-			b = append(b, byte(hexDigit(s[i+1])<<4|hexDigit(s[i+2])))
-			i += 2
-		default:
-			b = append(b, c)
+	return escape.ReplaceAllStringFunc(strings.ReplaceAll(s, "+", " "), func(found string) string {
+		b, err := hex.DecodeString(found[1:])
+		if err != nil {
+			return found
+		}
+		return string(b)
+	})
+}
+
+// encode leaves empty values out (S-20). A blank becomes %20, because not every decoder understands +.
+func (v values) encode() string {
+	var pairs []string
+	for _, p := range v {
+		if p.value != "" {
+			pairs = append(pairs, p.name+"="+strings.ReplaceAll(url.QueryEscape(p.value), "+", "%20"))
 		}
 	}
-	return string(b)
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
-}
-
-// formEncoder leaves empty values out (S-20).
-type formEncoder struct{ b strings.Builder }
-
-func (e *formEncoder) add(name, value string) {
-	if value == "" {
-		return
-	}
-	if e.b.Len() > 0 {
-		e.b.WriteByte('&')
-	}
-	e.b.WriteString(name)
-	e.b.WriteByte('=')
-	escapeTo(&e.b, value)
-}
-
-// A blank becomes %20, because not every decoder understands +.
-func escapeTo(b *strings.Builder, s string) {
-	const digits = "0123456789ABCDEF"
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~", c) >= 0:
-			b.WriteByte(c)
-		default:
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
-		}
-	}
+	return strings.Join(pairs, "&")
 }
 
 // printable makes untrusted text fit for a log line.

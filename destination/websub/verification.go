@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -72,16 +73,12 @@ func splitQuery(raw string) string {
 
 const maxChallenge = 1024
 
+var harmless = regexp.MustCompile(`^[a-zA-Z0-9._~+/=:-]+$`)
+
 // ValidChallenge reports whether a challenge may be sent back: bounded, and of characters that mean nothing to a
 // browser (S-34).
 func ValidChallenge(challenge string) bool {
-	if challenge == "" || len(challenge) > maxChallenge {
-		return false
-	}
-	return strings.IndexFunc(challenge, func(r rune) bool {
-		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-		return !alphanumeric && !strings.ContainsRune("-._~+/=:", r)
-	}) < 0
+	return len(challenge) <= maxChallenge && harmless.MatchString(challenge)
 }
 
 // VerificationURL returns the URL of a hub's GET for v: the callback byte for byte, and the parameters after it (H-06).
@@ -90,26 +87,24 @@ func VerificationURL(callback string, v Verification) (string, error) {
 	if err := checkPeerURL(callback); err != nil {
 		return "", fmt.Errorf("join parameters to a callback: %w", err)
 	}
-	var e formEncoder
-	e.add("hub.mode", string(v.Mode))
-	e.add("hub.topic", v.Topic)
+	query := values{{"hub.mode", string(v.Mode)}, {"hub.topic", v.Topic}}
 	if v.Mode == ModeDenied {
-		e.add("hub.reason", v.Reason)
+		query = append(query, param{"hub.reason", v.Reason})
 	} else {
-		e.add("hub.challenge", v.Challenge)
-		if v.Mode == ModeSubscribe && v.Lease > 0 {
-			e.add("hub.lease_seconds", strconv.FormatInt(v.Lease, 10))
-		}
+		query = append(query, param{"hub.challenge", v.Challenge})
 	}
-	e.add("hub.verify_token", v.VerifyToken)
+	if v.Mode == ModeSubscribe && v.Lease > 0 {
+		query = append(query, param{"hub.lease_seconds", strconv.FormatInt(v.Lease, 10)})
+	}
+	query = append(query, param{"hub.verify_token", v.VerifyToken})
 	join := "?"
-	if _, query, ok := strings.Cut(callback, "?"); ok {
+	if _, own, ok := strings.Cut(callback, "?"); ok {
 		join = "&"
-		if query == "" || strings.HasSuffix(query, "&") {
+		if own == "" || strings.HasSuffix(own, "&") {
 			join = ""
 		}
 	}
-	return callback + join + e.b.String(), nil
+	return callback + join + query.encode(), nil
 }
 
 // The error of checkPeerURL never repeats the URL: a callback is a secret between subscriber and hub.

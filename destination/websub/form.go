@@ -1,10 +1,26 @@
+// Package websub knows the words of WebSub: the links by which topics and hubs name each other, the forms and queries
+// that subscribers, hubs and publishers exchange, and the signatures of content. It refuses to know how they travel and
+// what comes of them.
+//
+// Rules are cited as S-nn, H-nn, P-nn, T-nn and Q-nn from websub.md.
 package websub
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+)
+
+// Mode is the value of hub.mode.
+type Mode string
+
+const (
+	ModeSubscribe   Mode = "subscribe"
+	ModeUnsubscribe Mode = "unsubscribe"
+	ModeDenied      Mode = "denied"
+	ModePublish     Mode = "publish"
 )
 
 const (
@@ -12,18 +28,34 @@ const (
 	maxPublished = 100 // topics in one ping (P-03)
 )
 
-// HubForm is a request of a subscriber or publisher to a hub.
+// HubForm is a request of a subscriber or publisher to a hub (websub.md 2.1).
 type HubForm struct {
 	Mode     Mode
 	Callback string
-	Topic    string
-	Secret   string // "" for none
-	// Verify is "sync" or "async" of PubSubHubbub 0.3; "" is WebSub (H-21).
+	Topic    string // byte for byte
+	Secret   string // at most 199 bytes; "" for none
+	// Verify is "sync" or "async" of PubSubHubbub 0.3 (T-05); "" is WebSub (H-21).
 	Verify      string
 	VerifyToken string
 	// Lease is in seconds, 0 for the hub's choice; it may be absurdly long.
 	Lease  int64
 	Topics []string // of ModePublish (H-16)
+}
+
+// Encode returns the body of a subscriber's request. Empty values are never sent (S-20), nor secret and lease when
+// unsubscribing.
+func (f HubForm) Encode() []byte {
+	lease := ""
+	if f.Lease > 0 {
+		lease = strconv.FormatInt(f.Lease, 10)
+	}
+	if f.Mode == ModeUnsubscribe {
+		f.Secret, lease = "", ""
+	}
+	return []byte(values{
+		{"hub.callback", f.Callback}, {"hub.mode", string(f.Mode)}, {"hub.topic", f.Topic},
+		{"hub.lease_seconds", lease}, {"hub.secret", f.Secret}, {"hub.verify", f.Verify},
+	}.encode())
 }
 
 // ParseHubForm parses the body of a POST to a hub and holds it to H-01 and H-03. Unknown parameters are ignored, and so
@@ -112,4 +144,41 @@ func (f *HubForm) publish(v values) error {
 		return errors.New("hub.url is missing (or hub.topic)")
 	}
 	return nil
+}
+
+const (
+	leaseAssumed = 24 * 3600      // S-53
+	leaseLongest = 30 * 24 * 3600 // S-54
+	leaseShort   = 60             // odd below it
+)
+
+// A number beyond an int64 becomes the greatest.
+func parseLease(s string) (seconds int64, ok bool) {
+	if s = strings.Trim(s, blanks); strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, _ := strconv.ParseUint(s, 10, 63)
+	return int64(n), n > 0
+}
+
+// GrantedLease returns how many seconds a lease lasts, at least 1 and at most 30 days, and what was odd about the grant
+// (S-53, S-54, F23). Without a usable number it is the lesser of the requested time and a day.
+func GrantedLease(v Verification, asked int64) (seconds int64, odd string) {
+	if !v.LeaseKnown || v.Lease <= 0 {
+		seconds = leaseAssumed
+		if asked > 0 {
+			seconds = min(asked, leaseAssumed)
+		}
+		if v.LeaseText == "" {
+			return seconds, fmt.Sprintf("the hub granted no lease, taken as %d s", seconds)
+		}
+		return seconds, fmt.Sprintf("the hub granted a lease of %q, taken as %d s", v.LeaseText, seconds)
+	}
+	switch {
+	case v.Lease > leaseLongest:
+		return leaseLongest, fmt.Sprintf("the hub granted a lease of %d s, taken as %d s", v.Lease, int64(leaseLongest))
+	case v.Lease < leaseShort:
+		return v.Lease, fmt.Sprintf("the hub granted a lease of only %d s", v.Lease)
+	}
+	return v.Lease, ""
 }
