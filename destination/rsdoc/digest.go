@@ -38,13 +38,21 @@ var algorithms = [...]struct {
 }
 
 // String is the name as the hash attribute writes it.
-func (a Algorithm) String() string { return algorithms[a].name }
+func (a Algorithm) String() string { return algorithms[a.known()].name }
+
+// known is None for what is no algorithm.
+func (a Algorithm) known() Algorithm {
+	if a > SHA512 {
+		return None
+	}
+	return a
+}
 
 // Size is the number of bytes of a sum; 0 for None.
-func (a Algorithm) Size() int { return algorithms[a].size }
+func (a Algorithm) Size() int { return algorithms[a.known()].size }
 
 // New starts a computation; nil for None.
-func (a Algorithm) New() hash.Hash { return algorithms[a].new() }
+func (a Algorithm) New() hash.Hash { return algorithms[a.known()].new() }
 
 // Digest is one usable digest. Digests are comparable with ==; the zero value is no digest.
 type Digest struct {

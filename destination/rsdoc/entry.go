@@ -187,7 +187,7 @@ func parseChange(b []byte) Change {
 }
 
 // String is the change as the attribute writes it.
-func (c Change) String() string { return changes[c] }
+func (c Change) String() string { return changes[min(c, ChangeUnknown)] }
 
 func (r *Reader) rootLink() error {
 	ln, fault := r.parseLink(nil)
