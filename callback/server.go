@@ -1,13 +1,12 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -20,13 +19,11 @@ type ServerOptions struct {
 	Listener net.Listener
 	Handler  http.Handler  // a *Callback
 	TLS      *Certificates // nil: plain
-	// MaxConns bounds the connections: 4,096. MaxConnsPerIP bounds those of one address (IPv6: one
-	// /64): 256, but for loopback, private addresses, where reverse proxies live, and Exempt.
-	MaxConns, MaxConnsPerIP int
-	Exempt                  []netip.Prefix
-	Log                     *slog.Logger
+	Log      *slog.Logger
 
-	headerTime time.Duration // for tests
+	// For tests; zero values are the defaults.
+	headerTime              time.Duration
+	maxConns, maxConnsPerIP int
 }
 
 const (
@@ -41,65 +38,27 @@ const (
 // Serve answers on a listener, which it closes, until ctx ends. Then it lets requests end for 5 s,
 // and returns nil when no handler is running.
 func Serve(ctx context.Context, o ServerOptions) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	gated := gate.Options{
+		Listener: o.Listener, MaxConns: o.maxConns, MaxConnsPerIP: o.maxConnsPerIP, Grace: stopTime, Log: o.Log,
 	}
-	if o.headerTime <= 0 {
-		o.headerTime = headerTime
-	}
-	gated := gate.Options{Listener: o.Listener, MaxConns: o.MaxConns, MaxConnsPerIP: o.MaxConnsPerIP, Exempt: o.Exempt,
-		Log: o.Log}
 	if o.TLS != nil {
 		gated.TLS = o.TLS.Config()
 	}
-	door := gate.New(gated)
-	var handlers sync.RWMutex // each handler holds it for reading
-	stopped := false
 	// HTTP/1 only, so that deadlines and caps of connections are those of requests.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	srv := &http.Server{
+	return gate.Serve(ctx, &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			handlers.RLock()
-			defer handlers.RUnlock()
-			if stopped {
-				panic(http.ErrAbortHandler) // the connection is closed already
-			}
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTime))
 			o.Handler.ServeHTTP(w, r)
 		}),
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is another method
 		Protocols:                    &protocols,
-		ReadHeaderTimeout:            o.headerTime,
+		ReadHeaderTimeout:            cmp.Or(o.headerTime, headerTime),
 		WriteTimeout:                 answerTime,
 		IdleTimeout:                  idleTime,
 		MaxHeaderBytes:               headerBytes,
-		ConnState:                    door.State,
-		ConnContext:                  door.Context,
-		BaseContext:                  func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		// net/http reports only strangers: failed handshakes, abandoned answers.
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(door) }()
-	var broken error
-	select {
-	case err := <-served:
-		broken = fmt.Errorf("listen for hubs on %s: %w", o.Listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	_ = srv.Shutdown(stop) // the listener may be closed already
-	_ = srv.Close()        // cuts off those who are still sending
-	door.Cut()
-	if broken == nil {
-		<-served
-	}
-	handlers.Lock()
-	stopped = true
-	handlers.Unlock()
-	return broken
+	}, gated)
 }
 
 // socketName is FileDescriptorName= of our socket unit.
