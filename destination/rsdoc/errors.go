@@ -34,7 +34,7 @@ var problems = [...]string{
 }
 
 // String names the problem for status, metrics and logs.
-func (p Problem) String() string { return problems[p%Problem(len(problems))] }
+func (p Problem) String() string { return problems[p] }
 
 // DocumentError is why and where a document was refused. Failures of the underlying reader (network, disk) are no
 // DocumentErrors; they come wrapped, for errors.Is and errors.As.
