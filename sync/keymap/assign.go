@@ -12,11 +12,8 @@ const maxClashes = 64
 // Lookup returns the use of names, aligned with them (store.Resources.Names).
 type Lookup func(names []string) ([]store.NameUse, error)
 
-// Assigner gives mirror keys to new URIs, with a suffix on a clash (contract.md 5, F83). It is for one goroutine.
-type Assigner struct {
-	fold bool
-	last batch // memory for the next call
-}
+// Assigner gives mirror keys to new URIs, with a suffix on a clash (contract.md 5, F83).
+type Assigner struct{ fold bool }
 
 // NewAssigner returns an Assigner. With fold it looks names up folded (FoldKey), because the file system ignores letter
 // case (F82).
@@ -25,8 +22,10 @@ func NewAssigner(fold bool) *Assigner { return &Assigner{fold: fold} }
 // AssignNamed returns keys for new URIs, aligned with uris; natural may give some natural keys. A key is "" if no file
 // can be named for the URI (P11), and the keys must be recorded before the next call.
 func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string, error) {
-	b := a.batch(uris)
-	defer b.forget()
+	b := &batch{
+		fold: a.fold, uris: uris, keys: make([]string, len(uris)), open: make([]candidateKey, 0, len(uris)),
+		uses: make(map[string]store.NameUse, 2*len(uris)), done: make(map[string]string, len(uris)),
+	}
 	for i, uri := range uris {
 		if i < len(natural) && natural[i] != "" {
 			b.open = append(b.open, candidateKey{index: i, natural: natural[i], key: natural[i]})
@@ -43,15 +42,11 @@ func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string,
 	return b.keys, nil
 }
 
-// keepNames bounds the memory kept between calls.
-const keepNames = 2_000
-
 type batch struct {
 	fold bool
 	uris []string
 	keys []string
 	open []candidateKey
-	need []string
 	uses map[string]store.NameUse // by folded name
 	done map[string]string        // URI to key
 }
@@ -62,31 +57,6 @@ type candidateKey struct {
 	attempts     int
 }
 
-func (a *Assigner) batch(uris []string) *batch {
-	b := &a.last
-	if n := len(uris); b.uses == nil || n > keepNames {
-		b = &batch{
-			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n),
-			uses: make(map[string]store.NameUse, 2*n),
-			done: make(map[string]string, n),
-		}
-		if n <= keepNames {
-			a.last = *b
-			b = &a.last
-		}
-	}
-	b.uris, b.keys = uris, make([]string, len(uris))
-	return b
-}
-
-func (b *batch) forget() {
-	clear(b.open[:cap(b.open)])
-	clear(b.need[:cap(b.need)])
-	clear(b.uses)
-	clear(b.done)
-	b.uris, b.keys, b.open, b.need = nil, nil, b.open[:0], b.need[:0]
-}
-
 func (b *batch) folded(name string) string {
 	if b.fold {
 		return FoldKey(name)
@@ -95,8 +65,7 @@ func (b *batch) folded(name string) string {
 }
 
 func (b *batch) learn(lookup Lookup) error {
-	names := b.need[:0]
-	defer func() { b.need = names }()
+	names := make([]string, 0, len(b.open))
 	need := func(name string) {
 		name = b.folded(name)
 		if _, known := b.uses[name]; !known {

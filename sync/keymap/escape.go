@@ -3,6 +3,7 @@ package keymap
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -35,9 +36,7 @@ func lower(c byte) byte {
 	return c
 }
 
-func appendHex(b []byte, c byte) []byte {
-	return append(b, '%', upperHex[c>>4], upperHex[c&15])
-}
+func appendHex(b []byte, c byte) []byte { return append(b, '%', upperHex[c>>4], upperHex[c&15]) }
 
 // appendEscaped encodes unsafe bytes and keeps valid escapes as they stand.
 func appendEscaped(b []byte, text string, toLower bool) []byte {
@@ -71,28 +70,16 @@ func escapeTrailingDots(b []byte, start int) []byte {
 	return b
 }
 
-// reservedName reports a device name of Windows.
+// reservedNames are the device names of Windows.
+var reservedNames = strings.Fields("con prn aux nul conin$ conout$ com1 com2 com3 com4 com5 com6 com7 com8 com9 " +
+	"com¹ com² com³ lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9 lpt¹ lpt² lpt³")
+
 func reservedName(name string) bool {
-	stem := name
-	if i := strings.IndexByte(stem, '.'); i >= 0 {
-		stem = stem[:i]
+	stem, _, _ := strings.Cut(name, ".")
+	if len(stem) < len("con") || len(stem) > len("conout$") || strings.IndexByte("acnlpACNLP", stem[0]) < 0 {
+		return false // as nearly all are
 	}
-	switch len(stem) {
-	case 3:
-		return strings.EqualFold(stem, "con") || strings.EqualFold(stem, "prn") ||
-			strings.EqualFold(stem, "aux") || strings.EqualFold(stem, "nul")
-	case 4, 5: // superscript digits are two bytes long
-		if !strings.EqualFold(stem[:3], "com") && !strings.EqualFold(stem[:3], "lpt") {
-			return false
-		}
-		digit := stem[3:]
-		return len(digit) == 1 && '1' <= digit[0] && digit[0] <= '9' || digit == "¹" || digit == "²" || digit == "³"
-	case 6:
-		return strings.EqualFold(stem, "conin$")
-	case 7:
-		return strings.EqualFold(stem, "conout$")
-	}
-	return false
+	return slices.ContainsFunc(reservedNames, func(r string) bool { return strings.EqualFold(r, stem) })
 }
 
 func shorten(b []byte, start int) []byte {

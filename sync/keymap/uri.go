@@ -1,6 +1,9 @@
 package keymap
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // OriginOf is the scheme, host and port of a URI, "" if there is none or it names a user.
 func OriginOf(uri string) string {
@@ -51,18 +54,11 @@ func pathOf(key string) (string, bool) {
 			if j+2 >= len(segment) || !isHex(segment[j+1]) || !isHex(segment[j+2]) {
 				return "", false
 			}
-			if c := unhex(segment[j+1])<<4 | unhex(segment[j+2]); safeByte(c) ||
-				strings.IndexByte(":/?#[]!$&'*;", c) >= 0 {
+			c, _ := strconv.ParseUint(segment[j+1:j+3], 16, 8)
+			if safeByte(byte(c)) || strings.IndexByte(":/?#[]!$&'*;", byte(c)) >= 0 {
 				return "", false
 			}
 		}
 	}
 	return strings.Join(segments, "/"), true
-}
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return lower(c) - 'a' + 10
 }
