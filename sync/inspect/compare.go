@@ -24,40 +24,49 @@ type verdict struct {
 
 // compareListed compares what the documents name with the mirror.
 func (p *pass) compareListed(ctx context.Context) error {
-	for n := range shelves {
-		var uris []string
-		by := map[string][]*said{}
-		err := p.shelf.take(n, func(d *said) {
-			if by[d.URI] == nil {
-				uris = append(uris, d.URI)
-			}
-			by[d.URI] = append(by[d.URI], d)
-		})
+	if err := p.shelf.Sort(); err != nil {
+		return err
+	}
+	var uris []string
+	by := map[string][]*said{}
+	for {
+		record, more, err := p.shelf.Next()
 		if err != nil {
 			return err
 		}
-		for chunk := range slices.Chunk(uris, batch) {
-			rows, err := p.rows(ctx, chunk)
-			if err != nil {
-				return err
-			}
-			if err := p.each(ctx, len(chunk), func(ctx context.Context, k int) (verdict, error) {
-				return p.judge(ctx, chunk[k], by[chunk[k]], rows[k])
-			}); err != nil {
-				return err
-			}
-			for _, row := range rows {
-				p.met(row)
+		var d *said
+		if more {
+			if d, err = kept(record); err != nil {
+				return p.shelf.Unreadable(err)
 			}
 		}
+		if !more || len(uris) == batch && by[d.URI] == nil {
+			if err := p.compareBatch(ctx, uris, by); err != nil || !more {
+				return err
+			}
+			uris = uris[:0]
+			clear(by)
+		}
+		if by[d.URI] == nil {
+			uris = append(uris, d.URI)
+		}
+		by[d.URI] = append(by[d.URI], d)
 	}
-	return nil
 }
 
-func (p *pass) met(row *store.Resource) {
-	if row != nil {
-		p.listed[row.ID>>6] |= 1 << (row.ID & 63)
+func (p *pass) compareBatch(ctx context.Context, uris []string, by map[string][]*said) error {
+	rows, err := p.rows(ctx, uris)
+	if err != nil {
+		return err
 	}
+	for _, row := range rows {
+		if row != nil {
+			p.listed.Add(row.ID)
+		}
+	}
+	return p.each(ctx, len(uris), func(ctx context.Context, k int) (verdict, error) {
+		return p.judge(ctx, uris[k], by[uris[k]], rows[k])
+	})
 }
 
 // rows are the resources of these URIs with what all sets want of them, nil where the state knows none.
@@ -304,7 +313,7 @@ func (p *pass) compareMirrored(ctx context.Context) error {
 		}
 		after = rs[len(rs)-1].ID
 		rs = slices.DeleteFunc(rs, func(r *store.Resource) bool {
-			return p.listed[r.ID>>6]&(1<<(r.ID&63)) != 0 || p.passedOver(r.URI)
+			return p.listed.Has(r.ID) || p.passedOver(r.URI)
 		})
 		err = p.each(ctx, len(rs), func(ctx context.Context, k int) (verdict, error) {
 			r := rs[k]
