@@ -267,7 +267,8 @@ func (s *scanner) until(stops string) string {
 // links. Empty ones are left out.
 func LinkHeader(hub, self string, more ...Link) string {
 	var all []string
-	for _, l := range append([]Link{{Target: hub, Rels: []string{"hub"}}, {Target: self, Rels: []string{"self"}}}, more...) {
+	own := []Link{{Target: hub, Rels: []string{"hub"}}, {Target: self, Rels: []string{"self"}}}
+	for _, l := range append(own, more...) {
 		if l.Target != "" && len(l.Rels) > 0 {
 			all = append(all, l.header())
 		}
