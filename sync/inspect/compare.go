@@ -139,7 +139,7 @@ func (p *pass) judge(ctx context.Context, uri string, all []*said, row *store.Re
 	if len(e.words) == 0 {
 		return p.local(ctx, row)
 	}
-	f, err := p.look(ctx, row, e.words)
+	f, err := look(ctx, p.Mirror, row, e.words)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -153,7 +153,7 @@ func (p *pass) judge(ctx context.Context, uri string, all []*said, row *store.Re
 	case e.inline && p.only == nil:
 		return verdict{uri: uri, again: true}, nil
 	case e.inline:
-		return verdict{uri: uri, finding: p.name(uri, row, f, e.expects())}, nil
+		return verdict{uri: uri, finding: differs(uri, row, f, e.expects())}, nil
 	}
 	return p.settle(ctx, uri, row, f, &e, fits)
 }
@@ -214,7 +214,7 @@ func (p *pass) settle(
 		case ctx.Err() != nil:
 			return v, ctx.Err()
 		case err != nil && fits == no && !e.unsure: // then the list counts
-			v.finding = p.name(uri, row, f, e.expects())
+			v.finding = differs(uri, row, f, e.expects())
 			return v, nil
 		case err != nil, !got.there && f.there && fits != no && !e.unsure && !e.hidden:
 			if v.open = err; err == nil {
@@ -230,7 +230,7 @@ func (p *pass) settle(
 			if got.there && f.there {
 				want = text(got.sum)
 			}
-			v.finding = p.name(uri, row, f, want)
+			v.finding = differs(uri, row, f, want)
 			return v, nil
 		}
 		// The mirror may have caught up meanwhile, or the Source may have changed.
@@ -239,7 +239,7 @@ func (p *pass) settle(
 			return v, err
 		}
 		row = rows[0]
-		if f, err = p.look(ctx, row, e.words); err != nil || f.is(got.sum) {
+		if f, err = look(ctx, p.Mirror, row, e.words); err != nil || f.is(got.sum) {
 			return v, err
 		}
 	}
@@ -257,7 +257,7 @@ func (p *pass) unwanted(ctx context.Context, row *store.Resource, f *file, e *ex
 		if f.is(row.Have.SHA256) {
 			return verdict{}, nil
 		}
-		return verdict{uri: row.URI, finding: p.name(row.URI, row, f, text(row.Have.SHA256))}, nil
+		return verdict{uri: row.URI, finding: differs(row.URI, row, f, text(row.Have.SHA256))}, nil
 	case slices.ContainsFunc(row.Wants, func(w store.Want) bool { return w.Held }):
 		return verdict{uri: row.URI, open: errors.New("its removal is held: see `resyncd approve`")}, nil
 	case p.only == nil:
@@ -274,32 +274,14 @@ func (p *pass) unwanted(ctx context.Context, row *store.Resource, f *file, e *ex
 	}, nil
 }
 
-// name makes a finding of a file that is not what it should be.
-func (p *pass) name(uri string, row *store.Resource, f *file, want *string) *Finding {
-	n := &Finding{URI: &uri, Problem: ProblemStale, Expected: want, Found: f.found()}
-	if row != nil && row.Key != "" {
-		n.Key = &row.Key
-	}
-	switch {
-	case !f.there:
-		n.Problem = ProblemMissing
-	case row != nil && row.Have.State != store.HaveNone && !f.is(row.Have.SHA256):
-		n.Problem = ProblemChanged
-	}
-	return n
-}
-
 // local compares a file without documents with what it was when fetched.
 func (p *pass) local(ctx context.Context, row *store.Resource) (verdict, error) {
 	if row == nil || row.Have.State == store.HaveNone || p.only != nil {
 		return verdict{}, nil
 	}
-	f, err := p.look(ctx, row, nil)
 	p.count(true)
-	if err != nil || f.is(row.Have.SHA256) {
-		return verdict{}, err
-	}
-	return verdict{uri: row.URI, finding: p.name(row.URI, row, f, text(row.Have.SHA256))}, nil
+	f, err := Check(ctx, p.Mirror, row)
+	return verdict{uri: row.URI, finding: f}, err
 }
 
 // compareMirrored compares the files of the mirror that no document spoke of.
@@ -320,7 +302,7 @@ func (p *pass) compareMirrored(ctx context.Context) error {
 			if !p.judged(r) {
 				return p.local(ctx, r)
 			}
-			f, err := p.look(ctx, r, nil)
+			f, err := look(ctx, p.Mirror, r, nil)
 			if err != nil {
 				return verdict{}, err
 			}

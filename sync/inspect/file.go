@@ -30,20 +30,29 @@ type file struct {
 // recordMost bounds a record's file that is read whole.
 const recordMost = 64 << 20
 
+// Check compares a resource's file with its row, without the Source; nil when it is right.
+func Check(ctx context.Context, m blob.Mirror, r *store.Resource) (*Finding, error) {
+	f, err := look(ctx, m, r, nil)
+	if err != nil || f.is(r.Have.SHA256) {
+		return nil, err
+	}
+	return differs(r.URI, r, f, text(r.Have.SHA256)), nil
+}
+
 // look reads a resource's file: its SHA-256, and what else the words give.
-func (p *pass) look(ctx context.Context, row *store.Resource, words []*said) (*file, error) {
+func look(ctx context.Context, m blob.Mirror, row *store.Resource, words []*said) (*file, error) {
 	f := &file{sums: map[string]string{}}
 	if row == nil || row.Key == "" {
 		return f, nil
 	}
-	in, info, err := p.Mirror.Open(ctx, row.Key)
+	in, info, err := m.Open(ctx, row.Key)
 	switch {
 	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrParentNotFolder):
 		return f, nil
 	case errors.Is(err, blob.ErrNotRegular):
 		f.there, f.odd, f.length = true, "not a regular file", -1
 		return f, nil
-	case ctx.Err() != nil || err != nil && blob.Systemic(err) && !errors.Is(err, blob.ErrIO):
+	case err != nil && (ctx.Err() != nil || blob.Systemic(err) && !errors.Is(err, blob.ErrIO)):
 		return nil, err
 	case err != nil:
 		f.there, f.odd, f.length = true, "unreadable: "+err.Error(), -1
@@ -96,6 +105,21 @@ func (r reading) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return r.in.Read(b)
+}
+
+// differs makes a finding of a file that is not what it should be.
+func differs(uri string, row *store.Resource, f *file, want *string) *Finding {
+	n := &Finding{URI: &uri, Problem: ProblemStale, Expected: want, Found: f.found()}
+	if row != nil && row.Key != "" {
+		n.Key = &row.Key
+	}
+	switch {
+	case !f.there:
+		n.Problem = ProblemMissing
+	case row != nil && row.Have.State != store.HaveNone && !f.is(row.Have.SHA256):
+		n.Problem = ProblemChanged
+	}
+	return n
 }
 
 // is tells whether the file has these bytes.

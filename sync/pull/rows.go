@@ -11,7 +11,6 @@ import (
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/transfer"
-	"resyncd/sync/verify"
 )
 
 // Other programs may change the mirror. So every run looks at some files, and at all if one differs.
@@ -113,7 +112,7 @@ func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []
 	}
 	q.SourceID = s.SourceID
 	files := 0
-	err := verify.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
+	err := transfer.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
 		n, err := s.correct(ctx, seen, told)
 		files += n
 		return err

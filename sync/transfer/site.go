@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/sync/verify"
 )
 
 // Site is one Source and its mirror.
@@ -66,13 +64,6 @@ func (s *Site) made(p Progress) {
 	if s.Progress != nil {
 		s.Progress(p)
 	}
-}
-
-// HashFile returns SHA-256 and length of a mirror file, and the sum of other if given.
-func (s *Site) HashFile(
-	ctx context.Context, key string, other hash.Hash,
-) (sum [32]byte, n int64, also []byte, err error) {
-	return verify.Hash(ctx, s.Mirror, key, other)
 }
 
 // Begun records before the first change of a file that a run is under way: the next run looks at the disk if this one
