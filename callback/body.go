@@ -17,6 +17,8 @@ import (
 var (
 	errTooLarge  = errors.New("the notification is larger than allowed")
 	errSignature = errors.New("the signature is not right")
+	errGone      = errors.New("the subscription has ended")
+	errFull      = errors.New("the inbox is full")
 	errBusy      = errors.New("there is no room for another notification just now")
 	errSlow      = errors.New("the notification did not come in time")
 	errCoding    = errors.New("the content coding is not understood")

@@ -187,6 +187,7 @@ func (c *Callback) Run(ctx context.Context) error {
 	if err := c.inbox.quota.measure(ctx, c.o.Store, true); err != nil {
 		c.tallies.failure(cannotMeasure, store.Subscription{}, err)
 	}
+	defer context.AfterFunc(ctx, func() { c.SetReady(false) })() // what comes later is asked to come again
 	var beside sync.WaitGroup
 	beside.Go(func() { c.tick(ctx) })
 	c.inbox.run(ctx, c.tallies.failure)

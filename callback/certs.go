@@ -1,10 +1,12 @@
 package callback
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,12 +24,7 @@ type Certificates struct {
 
 	mu      sync.Mutex
 	checked time.Time
-	tried   [2]fileVersion // of the files when last read
-}
-
-type fileVersion struct {
-	modified time.Time
-	size     int64
+	tried   []byte // both files as last read
 }
 
 // LoadCertificates reads a certificate chain and its key in PEM.
@@ -46,11 +43,8 @@ func LoadCertificates(certFile, keyFile string, log *slog.Logger) (*Certificates
 func (c *Certificates) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	files, err := c.versions()
-	if err != nil {
-		return err
-	}
-	return c.read(files)
+	_, err := c.load()
+	return err
 }
 
 // Config is the TLS configuration of a server with this certificate.
@@ -74,39 +68,38 @@ func (c *Certificates) reloadIfChanged() {
 	if since := time.Since(c.checked); since >= 0 && since < certsEvery {
 		return
 	}
-	c.checked = time.Now()
-	files, err := c.versions()
+	changed, err := c.load()
 	switch {
-	case err != nil: // perhaps being replaced: next time
-		return
-	case files == c.tried:
-		return
-	}
-	if err := c.read(files); err != nil {
+	case !changed: // or perhaps being replaced: next time
+	case err != nil:
 		c.log.Error("the new certificate is not usable: the old one stays", "err", err)
-		return
+	default:
+		c.log.Info("certificate of the callback listener reloaded", "file", c.certFile)
 	}
-	c.log.Info("certificate of the callback listener reloaded", "file", c.certFile)
 }
 
-// read loads both files. Their versions are taken before, so that a later change is seen.
-func (c *Certificates) read(files [2]fileVersion) error {
-	c.tried, c.checked = files, time.Now()
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	if err != nil {
-		return fmt.Errorf("load the certificate of the callback listener: %w", err)
-	}
-	c.now.Store(&pair)
-	return nil
-}
-
-func (c *Certificates) versions() (files [2]fileVersion, err error) {
-	for i, name := range []string{c.certFile, c.keyFile} {
-		info, err := os.Stat(name)
+// load reads both files.
+func (c *Certificates) load() (changed bool, err error) {
+	defer func() {
 		if err != nil {
-			return files, fmt.Errorf("load the certificate of the callback listener: %w", err)
+			err = fmt.Errorf("load the certificate of the callback listener: %w", err)
 		}
-		files[i] = fileVersion{info.ModTime(), info.Size()}
+	}()
+	c.checked = time.Now()
+	cert, err := os.ReadFile(c.certFile)
+	if err != nil {
+		return false, err
 	}
-	return files, nil
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return false, err
+	}
+	both := slices.Concat(cert, key)
+	changed = !bytes.Equal(both, c.tried)
+	c.tried = both
+	pair, err := tls.X509KeyPair(cert, key)
+	if err == nil {
+		c.now.Store(&pair)
+	}
+	return changed, err
 }

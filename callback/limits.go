@@ -62,7 +62,7 @@ func (f *quota) measure(ctx context.Context, s store.Inbox, always bool) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now = maps.Collect(maps.All(now))
+	f.now = maps.Collect(maps.All(now)) // never nil
 	// What was added during the measurement may be in it, so it counts twice until the next.
 	addSizes(f.now, f.grown)
 	return nil

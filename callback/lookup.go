@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,17 +91,9 @@ func (l *lookup) forget(token string) {
 	delete(l.known, sha256.Sum256([]byte(token)))
 }
 
+const tokenCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~"
+
 // wellFormed: a text may be a token (S-21, S-22).
 func wellFormed(token string) bool {
-	if token == "" || len(token) > maxToken {
-		return false
-	}
-	for i := range len(token) {
-		switch c := token[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
-		default:
-			return false
-		}
-	}
-	return true
+	return token != "" && len(token) <= maxToken && strings.Trim(token, tokenCharacters) == ""
 }
