@@ -66,7 +66,7 @@ func (s *scanner) upTo(mark, inside string, keep bool) error {
 			}
 		}
 		if keep {
-			if err := s.appendText(b[:n]); err != nil {
+			if err := s.keepExpanded(b[:n], section); err != nil {
 				return err
 			}
 		}

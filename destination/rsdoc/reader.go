@@ -25,7 +25,6 @@ type Reader struct {
 	located       bool   // its loc is certain despite the fault
 	linkBytes     int    // of the entry being read
 	headBytes     int    // of the root's links
-	names         map[string]string
 }
 
 // NewReader reads a document that is not packed. It reads ahead by at most 64 KiB.
@@ -112,7 +111,7 @@ func (r *Reader) readRoot() error {
 	} else if name != names[List].root {
 		return r.refuse(WrongRoot, "the root is <"+clip(r.s.local)+">, neither <urlset> nor <sitemapindex>")
 	}
-	if r.s.ns != nsSitemap {
+	if r.s.ns != NamespaceSitemap {
 		return r.refuse(WrongRoot, "the root <"+name+"> is not in the namespace "+NamespaceSitemap)
 	}
 	err := r.seekEntry()
@@ -144,9 +143,9 @@ func (r *Reader) seekEntry() error {
 		switch {
 		case r.isEntry():
 			return nil
-		case r.s.ns == nsRS && string(r.s.local) == "md":
+		case string(r.s.local) == "md" && r.s.ns == NamespaceRS:
 			err = r.rootMD()
-		case r.s.ns == nsRS && string(r.s.local) == "ln":
+		case string(r.s.local) == "ln" && r.s.ns == NamespaceRS:
 			err = r.rootLink()
 		case r.lostEntry():
 			r.ordinal++
@@ -165,7 +164,7 @@ func (r *Reader) seekEntry() error {
 }
 
 func (r *Reader) isEntry() bool {
-	return r.s.ns == nsSitemap && string(r.s.local) == names[r.head.Shape].entry
+	return string(r.s.local) == names[r.head.Shape].entry && r.s.ns == NamespaceSitemap
 }
 
 // lostEntry reports an element that was meant as an entry: of the other shape, without namespace under a prefixed root,
@@ -176,17 +175,16 @@ func (r *Reader) lostEntry() bool {
 		return false
 	}
 	switch r.s.ns {
-	case nsSitemap, nsNone:
+	case NamespaceSitemap, "":
 		r.fault = "<" + local + "> of the wrong shape or in no namespace"
 		return true
-	case nsRS, nsXML:
+	case NamespaceRS, namespaceXML:
 		return false
 	}
-	uri := r.s.scopes.uriOf(r.s.ns)
-	if !nearSitemap(uri) {
+	if !nearSitemap(r.s.ns) {
 		return false
 	}
-	r.fault = "<" + local + "> in the namespace " + quote(string(uri)) + ", which is not " + NamespaceSitemap
+	r.fault = "<" + local + "> in the namespace " + quote(r.s.ns) + ", which is not " + NamespaceSitemap
 	return true
 }
 
@@ -197,14 +195,14 @@ func (r *Reader) rootMD() error {
 	first := !r.head.HasMD
 	for i := range r.s.attrs {
 		a := &r.s.attrs[i]
-		if a.ns != nsNone {
+		if a.ns != "" {
 			continue
 		}
 		var to *Micros
 		switch string(a.local) {
 		case "capability":
 			md.RawKind = string(a.value)
-			md.Kind = parseKind(a.value, r.intern)
+			md.Kind = parseKind(a.value, r.s.intern)
 			continue
 		case "at":
 			to = &md.At
@@ -265,20 +263,4 @@ func (r *Reader) skipElement() error {
 		}
 	}
 	return nil
-}
-
-// intern shares the few values that repeat in a document: media types, relations, codings.
-func (r *Reader) intern(b []byte) string {
-	const most, longest = 64, 128
-	if s, ok := r.names[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	if len(b) <= longest && len(r.names) < most {
-		if r.names == nil {
-			r.names = make(map[string]string)
-		}
-		r.names[s] = s
-	}
-	return s
 }

@@ -22,7 +22,7 @@ type scanner struct {
 	limits Limits
 
 	// The element of the last tokStart.
-	ns    nsID
+	ns    string
 	local []byte
 	attrs []attr
 	tagAt int64 // offset of the last tag
@@ -35,18 +35,19 @@ type scanner struct {
 	collect bool
 	text    []byte
 
-	scopes  scopes
-	stack   []frame
-	names   []byte // the qualified names of the open elements
-	scratch []byte // attribute values that were unescaped
-	empty   bool   // the tokEnd of an empty element is due
-	begun   bool   // the root was seen
-	opened  bool   // any markup was seen
+	bindings []binding // innermost last
+	stack    []frame
+	names    []byte            // the qualified names of the open elements
+	scratch  []byte            // attribute values that were unescaped
+	words    map[string]string // see intern
+	empty    bool              // the tokEnd of an empty element is due
+	begun    bool              // the root was seen
+	opened   bool              // any markup was seen
 }
 
 type frame struct {
-	name   int // its begin in scanner.names
-	scopes scopeMark
+	name     int // its begin in scanner.names
+	bindings int // how many were in force outside
 }
 
 func (s *scanner) next() (token, error) {
@@ -136,8 +137,8 @@ func (s *scanner) errorAt(p Problem, i int, detail string) error {
 	return &DocumentError{Problem: p, Offset: s.offset() + int64(i), Detail: detail}
 }
 
-func (s *scanner) push(qname []byte, mark scopeMark) {
-	s.stack = append(s.stack, frame{name: len(s.names), scopes: mark})
+func (s *scanner) push(qname []byte, outside int) {
+	s.stack = append(s.stack, frame{name: len(s.names), bindings: outside})
 	s.names = append(s.names, qname...)
 }
 
@@ -145,7 +146,23 @@ func (s *scanner) pop() {
 	top := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]
 	s.names = s.names[:top.name]
-	s.scopes.leave(top.scopes)
+	s.bindings = s.bindings[:top.bindings]
 }
 
 func (s *scanner) open() []byte { return s.names[s.stack[len(s.stack)-1].name:] }
+
+// intern shares the few values that repeat in a document: namespaces, media types, relations, codings.
+func (s *scanner) intern(b []byte) string {
+	const most, longest = 64, 128
+	if known, ok := s.words[string(b)]; ok {
+		return known
+	}
+	word := string(b)
+	if len(b) <= longest && len(s.words) < most {
+		if s.words == nil {
+			s.words = make(map[string]string)
+		}
+		s.words[word] = word
+	}
+	return word
+}

@@ -9,7 +9,7 @@ import (
 // attr has its value normalised and without references.
 type attr struct {
 	prefix, local, value []byte
-	ns                   nsID // nsNone without prefix, as on rs:md and rs:ln [7]
+	ns                   string // "" without prefix, as on rs:md and rs:ln [7]
 }
 
 // The whole tag must be in the window, so it is read again after more input came. Beyond a few KiB the window doubles
@@ -50,35 +50,35 @@ func (s *scanner) enter(n int) error {
 		return s.errorAt(Limit, 0, fmt.Sprintf("elements nested deeper than %d", s.limits.Depth))
 	}
 	s.begun, s.opened = true, true
-	mark := s.scopes.mark()
+	outside := len(s.bindings)
 	if s.declares {
-		if err := s.declareScopes(mark); err != nil {
+		if err := s.declareScopes(outside); err != nil {
 			return err
 		}
 	}
 	var ok bool
 	name := split(s.buf[s.pos+1:s.pos+s.nameEnd], s.colon)
-	if s.ns, ok = s.scopes.lookup(name.prefix); !ok {
+	if s.ns, ok = s.namespace(name.prefix); !ok {
 		return s.errorAt(Malformed, 0, "the prefix "+quote(string(name.prefix))+" is not declared")
 	}
 	if err := s.resolveAttrs(); err != nil {
 		return err
 	}
 	s.local = name.local
-	s.push(name.full, mark)
+	s.push(name.full, outside)
 	s.pos += n
 	return nil
 }
 
-func (s *scanner) declareScopes(mark scopeMark) error {
+func (s *scanner) declareScopes(outside int) error {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
 		var fault string
 		switch {
 		case string(a.prefix) == "xmlns":
-			fault = s.scopes.declare(mark, a.local, a.value)
+			fault = s.declare(outside, a.local, a.value)
 		case a.prefix == nil && string(a.local) == "xmlns":
-			fault = s.scopes.declare(mark, nil, a.value)
+			fault = s.declare(outside, nil, a.value)
 		default:
 			kept = append(kept, a)
 		}
@@ -87,7 +87,7 @@ func (s *scanner) declareScopes(mark scopeMark) error {
 		}
 	}
 	s.attrs = kept
-	if s.scopes.count() > s.limits.Attributes {
+	if len(s.bindings) > s.limits.Attributes {
 		return s.errorAt(Limit, 0, fmt.Sprintf("more than %d namespace declarations in force", s.limits.Attributes))
 	}
 	return nil
@@ -98,7 +98,7 @@ func (s *scanner) resolveAttrs() error {
 		a := &s.attrs[i]
 		if a.prefix != nil {
 			var ok bool
-			if a.ns, ok = s.scopes.lookup(a.prefix); !ok {
+			if a.ns, ok = s.namespace(a.prefix); !ok {
 				return s.errorAt(Malformed, 0, "the prefix "+quote(string(a.prefix))+" is not declared")
 			}
 		}
@@ -183,9 +183,11 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 	}
 	value := b[i : i+n]
 	if !plain(value) {
-		if value, err = s.attrValue(value, i); err != nil {
+		from := len(s.scratch)
+		if s.scratch, err = s.expand(s.scratch, value, i, attributeValue); err != nil {
 			return 0, err
 		}
+		value = s.scratch[from:len(s.scratch):len(s.scratch)]
 	}
 	q := split(name, colon)
 	s.attrs = append(s.attrs, attr{prefix: q.prefix, local: q.local, value: value})
