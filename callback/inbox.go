@@ -25,7 +25,7 @@ type inbox struct {
 
 type pendingDelivery struct {
 	d        *store.Delivery
-	reserved *reservation
+	reserved reservation
 	done     chan error // receives one error
 }
 
@@ -34,7 +34,7 @@ func newInbox(o Options) *inbox {
 		o: o, queue: make(chan *pendingDelivery, o.limits.waiting),
 		quota: quota{
 			maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries,
-			now: map[int64]store.InboxSize{}, grown: map[int64]store.InboxSize{},
+			now: map[int64]store.InboxSize{},
 		},
 	}
 }
@@ -50,14 +50,14 @@ func (i *inbox) refuses(sourceID int64) error {
 	return nil
 }
 
-// deliver returns nil once d is durable. It counts though the caller's hub may be gone; only cut
+// deliver returns nil once d is durable, and takes over what was reserved for it. It counts though the caller's hub may be gone; only cut
 // ends the wait early.
 func (i *inbox) deliver(d *store.Delivery, reserved *reservation, cut <-chan struct{}) error {
-	w := &pendingDelivery{d: d, reserved: reserved, done: make(chan error, 1)}
+	w := &pendingDelivery{d: d, reserved: *reserved, done: make(chan error, 1)}
 	select {
 	case i.queue <- w:
+		*reserved = reservation{}
 	default:
-		reserved.release()
 		return errBusy
 	}
 	timer := time.NewTimer(commitPatience)

@@ -56,7 +56,7 @@ func (c *Callback) take(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if err != nil {
 		return err
 	}
-	if c.inbox.deliver(d, reserved.transfer(), gate.CutOff(ctx)) != nil {
+	if c.inbox.deliver(d, reserved, gate.CutOff(ctx)) != nil {
 		return errBusy // the committer logged why, once for the batch
 	}
 	if malformed {
