@@ -208,10 +208,8 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 			return have, err
 		}
 		for i := range r.Wants {
-			have += merge.Delta(
-				merge.Counted(&r.Wants[i], &r.Have),
-				merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}),
-			)
+			will := merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent})
+			have += will.Resources - merge.Counted(&r.Wants[i], &r.Have).Resources
 		}
 	}
 	return have, nil

@@ -37,18 +37,11 @@ type ItemMeta struct {
 
 // String is how a row keeps it, "" for nothing.
 func (m ItemMeta) String() string {
-	if m.empty() {
-		return ""
-	}
 	b, err := json.Marshal(m)
-	if err != nil {
+	if err != nil || string(b) == "{}" {
 		return ""
 	}
 	return string(b)
-}
-
-func (m ItemMeta) empty() bool {
-	return m.Title+m.Author+m.Published+m.Updated+m.Source == "" && m.Pushed == nil && len(m.Links) == 0
 }
 
 // MetaOf reads what a row tells.

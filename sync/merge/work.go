@@ -58,43 +58,31 @@ func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have
 			s = &store.SetChange{ID: before[i].SetID}
 			sums[before[i].SetID] = s
 		}
-		s.Resources += Delta(b, a)
-		s.Bytes += DeltaBytes(b, a)
+		s.Resources += a.Resources - b.Resources
+		s.Bytes += a.Bytes - b.Bytes
 	}
 }
 
-// Counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
-func Counted(w *store.Want, h *store.Have) int64 {
+// Sum is what resources add to the totals of a set.
+type Sum struct{ Resources, Bytes int64 }
+
+// Counted is what one resource adds, by the want of the set and its file.
+func Counted(w *store.Want, h *store.Have) Sum {
 	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
-		return h.Length
+		return Sum{1, h.Length}
 	}
-	return -1
+	return Sum{}
 }
-
-// Delta is the difference in resources between two results of Counted.
-func Delta(before, after int64) int64 {
-	switch {
-	case before < 0 && after >= 0:
-		return 1
-	case before >= 0 && after < 0:
-		return -1
-	}
-	return 0
-}
-
-// DeltaBytes is the difference in bytes between two results of Counted.
-func DeltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
 
 // Answer says whether a mirror file is what is wanted.
 type Answer uint8
 
-// The answers. HashLocally: reading the file decides, which was never compared with the want's strongest digest.
-// Revalidate: only a conditional request can tell.
+// The answers. No: it is not, or only a request can tell. HashLocally: reading the file decides, which was never
+// compared with the want's strongest digest.
 const (
 	No Answer = iota
 	Yes
 	HashLocally
-	Revalidate
 )
 
 // Satisfied compares a want with what is on disk, without looking at the disk. Length and the strongest digest are
@@ -109,11 +97,7 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 		return Yes
 	case w.State == store.WantNone:
 		return Yes
-	case h.State == store.HaveNone:
-		return No
-	case w.State == store.WantAsk:
-		return Revalidate
-	case w.Length >= 0 && w.Length != h.Length:
+	case h.State == store.HaveNone, w.State == store.WantAsk, w.Length >= 0 && w.Length != h.Length:
 		return No
 	case w.Digests != "":
 		return sameBytes(w.Digests, h)
@@ -128,7 +112,7 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 			return Yes
 		}
 	}
-	return Revalidate
+	return No
 }
 
 // digestOf is the digest by which a file is always known.

@@ -35,7 +35,7 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 				wants = append(wants, *w)
 				if b, a := merge.Counted(w, &res.Have), merge.Counted(w, &r.res.Have); b != a {
 					c.Sets = append(c.Sets,
-						store.SetChange{ID: w.SetID, Resources: merge.Delta(b, a), Bytes: merge.DeltaBytes(b, a)})
+						store.SetChange{ID: w.SetID, Resources: a.Resources - b.Resources, Bytes: a.Bytes - b.Bytes})
 				}
 			}
 		}

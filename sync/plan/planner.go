@@ -368,7 +368,7 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			p.draft.notes[len(c.Resources)] = r.note
 		}
 		after := merge.Counted(&r.want, &r.res.Have)
-		files, bytes = files+merge.Delta(r.before, after), bytes+merge.DeltaBytes(r.before, after)
+		files, bytes = files+after.Resources-r.before.Resources, bytes+after.Bytes-r.before.Bytes
 		if r.res.ID == 0 {
 			p.draft.newcomers = append(p.draft.newcomers, newcomer{r.res, len(c.Resources)})
 		}

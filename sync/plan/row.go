@@ -13,7 +13,7 @@ type row struct {
 	want    store.Want
 	had     bool
 	changed bool
-	before  int64 // bytes counted before the batch, -1 for no file
+	before  merge.Sum // counted before the batch
 	haveNew *store.Have
 	same    bool
 	moved   bool // the disk differed from the row
@@ -47,7 +47,7 @@ func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
 	var fresh []store.Resource
 	for i, u := range uris {
 		r := rows[u]
-		r.res, r.before = found[i], -1
+		r.res, r.before = found[i], merge.Sum{}
 		if r.res == nil {
 			if len(fresh) == 0 {
 				fresh = make([]store.Resource, min(len(uris)-i, 256))
