@@ -20,52 +20,50 @@ func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) 
 	// The request of a hub that is gone stands.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keeperTime)
 	defer cancel()
-	v, bad := websub.ParseVerification(r.URL.RawQuery)
 	sub, err := c.subs.query(ctx, token) // the keeper may just have made it
+	challenge := ""
+	if err == nil {
+		challenge, err = c.confirm(ctx, r.URL.RawQuery, sub)
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		refuse(w, r, http.StatusNotFound)
-		return
 	case err != nil:
-		c.failed(w, r, "a verification", store.Subscription{}, err)
-		return
-	case bad != nil || v.Topic != sub.Topic:
-		refuse(w, r, http.StatusNotFound)
-		return
-	}
-	gate.Received(r.Context())
-	var yes bool
-	switch v.Mode {
-	case websub.ModeDenied:
-		if sub.State != store.SubGone {
-			err = c.o.Keeper.Denied(ctx, sub, v.Reason)
-		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			c.failed(w, r, "a denial", sub, err)
-			return
-		}
+		c.tallies.failure("cannot answer a verification or denial: hubs are told to come again", sub, err)
+		busy(w, r, whileBusy)
+	case challenge == "":
 		write(w, http.StatusOK)
-		return
-	case websub.ModeSubscribe, websub.ModeUnsubscribe:
-		switch {
-		case !websub.ValidChallenge(v.Challenge): // S-34
-		case sub.State == store.SubGone:
-			yes = v.Mode == websub.ModeUnsubscribe // the hub lost our first answer
-		default:
-			yes, err = c.o.Keeper.Verify(ctx, sub, v)
-		}
-	}
-	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		c.failed(w, r, "a verification", sub, err)
-	case err != nil || !yes:
-		refuse(w, r, http.StatusNotFound)
 	default:
-		text(w, http.StatusOK, v.Challenge)
+		text(w, http.StatusOK, challenge)
 	}
 }
 
-func (c *Callback) failed(w http.ResponseWriter, r *http.Request, what string, sub store.Subscription, err error) {
-	c.tallies.failure("cannot answer "+what+": hubs are told to come again", sub, err)
-	busy(w, r, whileBusy)
+// confirm is the challenge of a request that is confirmed, "" for a denial that is recorded.
+func (c *Callback) confirm(ctx context.Context, query string, sub store.Subscription) (string, error) {
+	v, err := websub.ParseVerification(query)
+	if err != nil || v.Topic != sub.Topic {
+		return "", store.ErrNotFound
+	}
+	gate.Received(ctx)
+	gone := sub.State == store.SubGone
+	if v.Mode == websub.ModeDenied {
+		if !gone {
+			err = c.o.Keeper.Denied(ctx, sub, v.Reason)
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return "", err
+	}
+	yes := gone && v.Mode == websub.ModeUnsubscribe // the hub lost our first answer
+	if !websub.ValidChallenge(v.Challenge) {        // S-34
+		return "", store.ErrNotFound
+	}
+	if !gone {
+		yes, err = c.o.Keeper.Verify(ctx, sub, v)
+	}
+	if err == nil && !yes {
+		err = store.ErrNotFound
+	}
+	return v.Challenge, err
 }

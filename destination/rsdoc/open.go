@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/flate"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -32,9 +30,12 @@ func Open(r io.Reader, o Options) (*Reader, error) {
 		}
 		inflated, err := gzip.NewReader(packed)
 		if err != nil {
-			return nil, fmt.Errorf("inflate the document: %w", gzipError(err))
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("inflate the document: %w", refused(err, 0))
 		}
-		r = gzipReader{inflated}
+		r = inflated
 	}
 	return NewReader(r, o), nil
 }
@@ -48,27 +49,6 @@ func OpenBytes(b []byte, o Options) (*Reader, error) {
 }
 
 func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1F && b[1] == 0x8B }
-
-type gzipReader struct{ r io.Reader }
-
-func (g gzipReader) Read(p []byte) (int, error) {
-	n, err := g.r.Read(p)
-	if err != nil && err != io.EOF {
-		err = gzipError(err)
-	}
-	return n, err
-}
-
-func gzipError(err error) error {
-	var corrupt flate.CorruptInputError
-	switch {
-	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
-		return &DocumentError{Problem: Truncated, Detail: "the gzip stream ends too early", cause: io.ErrUnexpectedEOF}
-	case errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt):
-		return &DocumentError{Problem: Malformed, Detail: "the gzip stream is damaged: " + err.Error(), cause: err}
-	}
-	return err // of the underlying reader
-}
 
 // Limits bound what a document may cost (P8). A zero field means its default.
 type Limits struct {

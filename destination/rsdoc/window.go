@@ -1,6 +1,8 @@
 package rsdoc
 
 import (
+	"compress/flate"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -96,26 +98,28 @@ func (w *window) makeRoom() {
 }
 
 func (w *window) setErr(err error) {
-	if err == nil || err == io.EOF {
-		w.err = err
-		return
+	if err != nil && err != io.EOF {
+		err = refused(err, w.base+int64(w.raw))
 	}
-	var refused *DocumentError
-	switch {
-	case errors.As(err, &refused): // by the limit, or by gzip
-		placed := *refused
-		if placed.Offset == 0 {
-			placed.Offset = w.base + int64(w.raw)
-		}
-		w.err = &placed
+	w.err = err
+}
+
+// refused is what an error of the underlying reader, at that byte, says of the document.
+func refused(err error, at int64) error {
+	var corrupt flate.CorruptInputError
+	switch _, over := errors.AsType[*DocumentError](err); {
+	case over: // the limit
+		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		w.err = &DocumentError{
-			Problem: Truncated, Offset: w.base + int64(w.raw), cause: err,
-			Detail: "the transfer was cut short: " + err.Error(),
+		return &DocumentError{
+			Problem: Truncated, Offset: at, cause: err, Detail: "the transfer was cut short: " + err.Error(),
 		}
-	default:
-		w.err = fmt.Errorf("read the document at byte %d: %w", w.base+int64(w.raw), err)
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
+		return &DocumentError{
+			Problem: Malformed, Offset: at, cause: err, Detail: "the gzip stream is damaged: " + err.Error(),
+		}
 	}
+	return fmt.Errorf("read the document at byte %d: %w", at, err)
 }
 
 func (w *window) overLimit() error {

@@ -56,13 +56,11 @@ func FeedTargets(links []Link) []string {
 	return all
 }
 
+var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml"}
+
 func isFeedType(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "application/atom+xml", "application/rss+xml", "application/rdf+xml":
-		return true
-	}
-	return false
+	return slices.Contains(feedTypes, strings.ToLower(strings.TrimSpace(media)))
 }
 
 // OnWeb reports whether a target can be requested. A user name would be a secret in a URL (P10).

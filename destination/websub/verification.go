@@ -54,19 +54,15 @@ func ParseVerification(rawQuery string) (Verification, error) {
 
 // Some hubs append "?hub.mode=…" to a callback that has a query. A ? inside a hub parameter belongs to it.
 func splitQuery(raw string) string {
-	for at := 0; at < len(raw); {
-		end := len(raw)
-		if i := strings.IndexByte(raw[at:], '&'); i >= 0 {
-			end = at + i
-		}
-		pair := raw[at:end]
+	at := 0
+	for pair := range strings.SplitSeq(raw, "&") {
 		if strings.HasPrefix(pair, "hub.") {
-			return raw
+			break
 		}
 		if i := strings.Index(pair, "?hub."); i >= 0 {
 			return raw[:at+i] + "&" + raw[at+i+1:]
 		}
-		at = end + 1
+		at += len(pair) + len("&")
 	}
 	return raw
 }
