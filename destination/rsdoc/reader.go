@@ -13,8 +13,7 @@ type Reader struct {
 	head Head
 	err  error
 
-	rooted  bool // the root's start tag was read
-	pending bool // the start tag of an entry was read, by Head
+	pending bool // the start tag of an entry was read, with the root
 
 	ordinal   int64 // of the next entry
 	skipped   int64
@@ -27,31 +26,28 @@ type Reader struct {
 	headBytes     int    // of the root's links
 }
 
-// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB.
+// NewReader reads a document that is not packed, at once up to its first entry. It reads ahead by at most 64 KiB.
 func NewReader(r io.Reader, o Options) *Reader {
 	return newReader(window{src: r, limit: o.Limits.withDefaults().Bytes}, o)
 }
 
 func newReader(w window, o Options) *Reader {
 	o.Limits = o.Limits.withDefaults()
-	return &Reader{
+	r := &Reader{
 		s:    scanner{window: w, limits: o.Limits},
 		opts: o,
 		head: NewHead(List, KindUnknown),
 	}
+	r.err = r.readRoot()
+	return r
 }
 
-// Head reads up to the first entry. A root rs:md or rs:ln that follows entries [digest 5] is added to the same Head, so
-// call it again after io.EOF. A document without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
+// Head is what the root says up to the first entry. A root rs:md or rs:ln that follows entries [digest 5] is added to
+// the same Head, so call it again after io.EOF. A document without rs:md is a plain Sitemap of KindUnknown, or of
+// Options.Assume.
 func (r *Reader) Head() (*Head, error) {
 	if r.err != nil && r.err != io.EOF {
 		return nil, r.err
-	}
-	if !r.rooted {
-		r.err = r.readRoot()
-		if r.err != nil && r.err != io.EOF {
-			return nil, r.err
-		}
 	}
 	return &r.head, nil
 }
@@ -59,9 +55,6 @@ func (r *Reader) Head() (*Head, error) {
 // Next is the next good entry, or io.EOF after the last one of a complete document. Unusable entries are counted by
 // Skipped and skipped, unless Options.Faulty asks for them.
 func (r *Reader) Next() (*Entry, error) {
-	if _, err := r.Head(); err != nil {
-		return nil, err
-	}
 	for r.err == nil {
 		if !r.pending {
 			if r.err = r.seekEntry(); r.err != nil {
@@ -100,7 +93,6 @@ func (r *Reader) skip(at int64) {
 }
 
 func (r *Reader) readRoot() error {
-	r.rooted = true
 	r.s.start()
 	if _, err := r.s.next(); err != nil {
 		return err
