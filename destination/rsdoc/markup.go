@@ -148,32 +148,28 @@ func (s *scanner) xmlDeclaration() error {
 	if err != nil || m != len(tag)+1 || s.empty {
 		return s.errorAt(Malformed, 0, "an XML declaration that cannot be read")
 	}
-	order := []string{"version", "encoding", "standalone"}
-	for i, a := range s.attrs {
-		for len(order) > 0 && order[0] != string(a.local) && i > 0 {
-			order = order[1:]
-		}
-		if len(order) == 0 || order[0] != string(a.local) || a.prefix != nil {
-			return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
-		}
-		order = order[1:]
-		value := string(a.value)
-		switch string(a.local) {
-		case "version":
-			if len(value) < 3 || !strings.HasPrefix(value, "1.") || strings.Trim(value[2:], "0123456789") != "" {
-				return s.errorAt(Malformed, 0, "XML of version "+quote(value)+"; only 1.0 is read")
-			}
-		case "encoding":
-			switch strings.ToLower(value) {
-			case "utf-8", "utf8", "us-ascii", "ascii":
-			default:
-				return s.errorAt(WrongEncoding, 0, "the document declares the encoding "+quote(value)+
-					"; only UTF-8 is read")
-			}
-		}
+	var names []string
+	for _, a := range s.attrs {
+		names = append(names, string(a.prefix)+string(a.local))
 	}
-	if len(s.attrs) == 0 {
+	switch strings.Join(names, " ") {
+	case "version", "version encoding", "version standalone", "version encoding standalone":
+	case "":
 		return s.errorAt(Malformed, 0, "an XML declaration without a version")
+	default:
+		return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
+	}
+	version := string(s.attrs[0].value)
+	if len(version) < 3 || !strings.HasPrefix(version, "1.") || strings.Trim(version[2:], "0123456789") != "" {
+		return s.errorAt(Malformed, 0, "XML of version "+quote(version)+"; only 1.0 is read")
+	}
+	if len(names) > 1 && names[1] == "encoding" {
+		switch encoding := string(s.attrs[1].value); strings.ToLower(encoding) {
+		case "utf-8", "utf8", "us-ascii", "ascii":
+		default:
+			return s.errorAt(WrongEncoding, 0, "the document declares the encoding "+quote(encoding)+
+				"; only UTF-8 is read")
+		}
 	}
 	s.pos += n + 2
 	return nil
