@@ -73,10 +73,7 @@ type Head struct {
 	// present means closed: the document will never change again. The reader gives the from of a snapshot of 0.9 as At
 	// too.
 	At, Completed, From, Until Micros
-	Modified                   Micros // 0.5, 0.6 only
 	Links                      []Link
-	// Warnings describes the first few unreadable parts of the root.
-	Warnings []string
 }
 
 // Link is one rs:ln [7]. Href is absolute and never empty. NewLink makes one.
@@ -144,7 +141,7 @@ const noPri = 999_999
 func NewHead(shape Shape, kind Kind) Head {
 	return Head{
 		Shape: shape, Kind: kind, RawKind: string(kind), HasMD: kind != KindUnknown,
-		At: NoTime, Completed: NoTime, From: NoTime, Until: NoTime, Modified: NoTime,
+		At: NoTime, Completed: NoTime, From: NoTime, Until: NoTime,
 	}
 }
 

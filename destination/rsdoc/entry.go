@@ -192,7 +192,6 @@ func (c Change) String() string { return changes[min(c, ChangeUnknown)] }
 func (r *Reader) rootLink() error {
 	ln, fault := r.parseLink(nil)
 	if fault != "" {
-		r.warn("a link on the root " + fault + ": left out")
 		return nil
 	}
 	if err := r.countLink(len(r.head.Links), &r.headBytes, &ln); err != nil {

@@ -1,9 +1,6 @@
 package rsdoc
 
-import (
-	"fmt"
-	"io"
-)
+import "io"
 
 // Reader reads one document as a stream, in constant memory. Errors are final. Nothing may be concluded from the
 // absence of an entry before Next returned io.EOF, for only then was the document well-formed to its last byte (F58).
@@ -142,9 +139,6 @@ func (r *Reader) seekEntry() error {
 		case r.lostEntry():
 			r.ordinal++
 			r.skip(at)
-		case string(r.s.local) == "md" || string(r.s.local) == "ln":
-			r.warn("<" + string(r.s.local) + "> on the root is not in the namespace " + NamespaceRS +
-				" and is not read")
 		}
 		if err == nil {
 			err = r.skipElement()
@@ -182,64 +176,36 @@ func (r *Reader) lostEntry() bool {
 
 // A second rs:md that differs leaves open what the document is.
 func (r *Reader) rootMD() error {
-	md := NewHead(r.head.Shape, KindUnknown)
-	md.HasMD = true
-	first := !r.head.HasMD
-	for i := range r.s.attrs {
-		a := &r.s.attrs[i]
-		if a.ns != "" {
-			continue
-		}
-		var to *Micros
-		switch string(a.local) {
-		case "capability":
-			md.RawKind = string(a.value)
-			md.Kind = parseKind(a.value, r.s.intern)
-			continue
-		case "at":
-			to = &md.At
-		case "completed":
-			to = &md.Completed
-		case "from":
-			to = &md.From
-		case "until":
-			to = &md.Until
-		case "modified":
-			to = &md.Modified
-		default:
-			continue
-		}
-		var fault string
-		if *to, fault = parseMicros(a.value); fault != "" {
-			r.warn(fmt.Sprintf("the root's %s is %s, %s: taken as absent", a.local, quote(string(a.value)), fault))
+	r.second.clear()
+	e, h := &r.second, &r.head
+	r.entryMD(e)
+	raw := ""
+	for _, a := range r.s.attrs {
+		if a.ns == "" && string(a.local) == "capability" {
+			raw = string(a.value)
 		}
 	}
-	if md.Kind.snapshot() && !md.At.Known() {
-		md.At = md.From // 0.9 [digest 16]
+	if e.Capability.snapshot() && !e.At.Known() {
+		e.At = e.From // 0.9 [digest 16]
 	}
-	h := &r.head
-	switch {
-	case first:
-		if a := r.opts.Assume; r.ordinal > 0 && a != KindUnknown && md.Kind != a {
-			if md.Kind != KindUnknown {
-				return r.refuse(WrongKind, "entries were read as those of a "+string(a)+
-					", and behind them the document says it is "+quote(md.RawKind))
-			}
-			md.Kind = a
+	if h.HasMD {
+		if e.Capability != h.Kind && raw+h.RawKind != "" || e.At != h.At || e.Completed != h.Completed ||
+			e.From != h.From || e.Until != h.Until {
+			return r.refuse(Malformed, "the root has two rs:md that differ")
 		}
-		md.Links, md.Warnings = h.Links, h.Warnings
-		*h = md
-	case md.Kind != h.Kind && !(md.RawKind == "" && h.RawKind == ""), md.At != h.At, md.Completed != h.Completed,
-		md.From != h.From, md.Until != h.Until, md.Modified != h.Modified:
-		return r.refuse(Malformed, "the root has two rs:md that differ")
+		return nil
 	}
+	kind := e.Capability
+	if a := r.opts.Assume; r.ordinal > 0 && a != KindUnknown && kind != a {
+		if kind != KindUnknown {
+			return r.refuse(WrongKind, "entries were read as those of a "+string(a)+
+				", and behind them the document says it is "+quote(raw))
+		}
+		kind = a
+	}
+	h.HasMD, h.Kind, h.RawKind = true, kind, raw
+	h.At, h.Completed, h.From, h.Until = e.At, e.Completed, e.From, e.Until
 	return nil
-}
-
-func (r *Reader) warn(detail string) {
-	if len(r.head.Warnings) < maxWarnings {
-		r.head.Warnings = append(r.head.Warnings, detail)
-	}
 }
 
 func (r *Reader) skipElement() error {

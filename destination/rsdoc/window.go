@@ -242,10 +242,7 @@ type Limits struct {
 	Text int
 }
 
-const (
-	maxLinks    = 1_000 // rs:ln of one entry, or of the root
-	maxWarnings = 8
-)
+const maxLinks = 1_000 // rs:ln of one entry, or of the root
 
 // withDefaults is generous in bytes, because real Sources exceed the 50 MB of the Sitemap protocol [digest 15].
 func (l Limits) withDefaults() Limits {

@@ -36,7 +36,7 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	}
 	x.element("  <rs:md", h.HasMD,
 		"capability", cmp.Or(h.RawKind, string(h.Kind)), "at", h.At.String(), "completed", h.Completed.String(),
-		"from", h.From.String(), "until", h.Until.String(), "modified", h.Modified.String())
+		"from", h.From.String(), "until", h.Until.String())
 	return x, x.result("write the head of a document")
 }
 
