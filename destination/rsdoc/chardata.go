@@ -132,6 +132,8 @@ func (s *scanner) expand(dst, b []byte, i int, in place) ([]byte, error) {
 	return dst, nil
 }
 
+var entities = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\''}
+
 // reference reads one of the five predefined entities or a character reference at the beginning of b.
 func reference(b []byte) (r rune, n int, fault string) {
 	end := bytes.IndexByte(b[:min(len(b), maxReference)], ';')
@@ -139,17 +141,8 @@ func reference(b []byte) (r rune, n int, fault string) {
 		return 0, 0, "an & that begins no reference"
 	}
 	name := b[1:end]
-	switch string(name) {
-	case "amp":
-		return '&', end + 1, ""
-	case "lt":
-		return '<', end + 1, ""
-	case "gt":
-		return '>', end + 1, ""
-	case "quot":
-		return '"', end + 1, ""
-	case "apos":
-		return '\'', end + 1, ""
+	if r, ok := entities[string(name)]; ok {
+		return r, end + 1, ""
 	}
 	if len(name) < 2 || name[0] != '#' {
 		return 0, 0, "a reference to an entity that XML does not predefine"

@@ -77,13 +77,12 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-type qname struct{ full, prefix, local []byte }
-
-func split(full []byte, colon int) qname {
+// split parts a qualified name at its colon, 0 for none.
+func split(full []byte, colon int) (prefix, local []byte) {
 	if colon == 0 {
-		return qname{full: full, local: full}
+		return nil, full
 	}
-	return qname{full: full, prefix: full[:colon], local: full[colon+1:]}
+	return full[:colon], full[colon+1:]
 }
 
 // name finds the end of the qualified name at i of the token at pos, and its colon, 0 for none. Where b ends in or

@@ -58,15 +58,16 @@ func (s *scanner) enter(n int) error {
 		}
 	}
 	var ok bool
-	name := split(s.buf[s.pos+1:s.pos+s.nameEnd], s.colon)
-	if s.ns, ok = s.namespace(name.prefix); !ok {
-		return s.errorAt(Malformed, 0, "the prefix "+quote(string(name.prefix))+" is not declared")
+	full := s.buf[s.pos+1 : s.pos+s.nameEnd]
+	prefix, local := split(full, s.colon)
+	if s.ns, ok = s.namespace(prefix); !ok {
+		return s.errorAt(Malformed, 0, "the prefix "+quote(string(prefix))+" is not declared")
 	}
 	if err := s.resolveAttrs(); err != nil {
 		return err
 	}
-	s.local = name.local
-	s.push(name.full, outside)
+	s.local = local
+	s.push(full, outside)
 	s.pos += n
 	return nil
 }
@@ -190,8 +191,8 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 		}
 		value = s.scratch[from:len(s.scratch):len(s.scratch)]
 	}
-	q := split(name, colon)
-	s.attrs = append(s.attrs, attr{prefix: q.prefix, local: q.local, value: value})
+	prefix, local := split(name, colon)
+	s.attrs = append(s.attrs, attr{prefix: prefix, local: local, value: value})
 	s.declares = s.declares || len(name) >= len("xmlns") && string(name[:len("xmlns")]) == "xmlns"
 	return i + n + 1, nil
 }

@@ -107,8 +107,7 @@ func (f *HubForm) subscribe(v values) error {
 	if !given || old && lease == "" { // an empty one was "for ever" in 0.3
 		return nil
 	}
-	var ok bool
-	if f.Lease, ok = parseLease(lease); !ok {
+	if f.Lease = parseLease(lease); f.Lease == 0 {
 		return fmt.Errorf("hub.lease_seconds %q is no positive number of seconds", shorten(lease, 20))
 	}
 	return nil
@@ -156,19 +155,19 @@ const (
 	leaseShort   = 60             // odd below it
 )
 
-// A number beyond an int64 becomes the greatest.
-func parseLease(s string) (seconds int64, ok bool) {
+// parseLease reads a positive number of seconds, 0 for anything else. A number beyond an int64 becomes the greatest.
+func parseLease(s string) int64 {
 	if s = strings.Trim(s, blanks); strings.Trim(s, "0123456789") != "" {
-		return 0, false
+		return 0
 	}
-	n, _ := strconv.ParseUint(s, 10, 63)
-	return int64(n), n > 0
+	n, _ := strconv.ParseUint(s, 10, 63) // of the two errors, nothing is 0 and too much the greatest
+	return int64(n)
 }
 
 // GrantedLease returns how many seconds a lease lasts, at least 1 and at most 30 days, and what was odd about the grant
 // (S-53, S-54, F23). Without a usable number it is the lesser of the requested time and a day.
 func GrantedLease(v Verification, asked int64) (seconds int64, odd string) {
-	if !v.LeaseKnown || v.Lease <= 0 {
+	if v.Lease <= 0 {
 		seconds = leaseAssumed
 		if asked > 0 {
 			seconds = min(asked, leaseAssumed)

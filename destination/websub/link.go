@@ -143,32 +143,24 @@ func ParseLinks(values []string, base *url.URL) []Link {
 type param struct{ name, value string }
 
 func makeLink(target string, params []param, base *url.URL) (Link, bool) {
-	var l Link
-	var ok, sawRel, sawAnchor bool
+	l := Link{Rels: relations(values(params).get("rel"))} // the first one (RFC 8288 3.3)
+	var ok bool
 	if l.Target, ok = resolve(target, base); !ok {
 		return l, false
 	}
-	for _, p := range params {
-		switch p.name {
-		case "rel": // RFC 8288 3.3
-			if !sawRel {
-				l.Rels, sawRel = relations(p.value), true
-			}
-		case "anchor":
-			if !sawAnchor {
-				if l.Anchor, ok = anchorOf(p.value, base); !ok {
-					return l, false // of an unknown context
-				}
-				sawAnchor = true
-			}
-		default:
-			if l.Params == nil {
-				l.Params = make(map[string]string)
-			}
-			if _, twice := l.Params[p.name]; !twice {
-				l.Params[p.name] = p.value
-			}
+	if anchor, given := values(params).lookup("anchor"); given {
+		if l.Anchor, ok = anchorOf(anchor, base); !ok {
+			return l, false // of an unknown context
 		}
+	}
+	for _, p := range params {
+		if _, twice := l.Params[p.name]; twice || p.name == "rel" || p.name == "anchor" {
+			continue
+		}
+		if l.Params == nil {
+			l.Params = make(map[string]string)
+		}
+		l.Params[p.name] = p.value
 	}
 	return l, len(l.Rels) > 0
 }

@@ -16,8 +16,7 @@ type Verification struct {
 	Challenge   string
 	Reason      string // of a denial; one printable line
 	VerifyToken string // of PubSubHubbub 0.3
-	Lease       int64  // 0 unless LeaseKnown
-	LeaseKnown  bool   // a positive integer, perhaps capped
+	Lease       int64  // a positive integer, perhaps capped; 0 unless known
 	LeaseText   string // what was given instead of one, printable; "" for nothing
 }
 
@@ -46,7 +45,7 @@ func ParseVerification(rawQuery string) (Verification, error) {
 		VerifyToken: v.get("hub.verify_token"),
 	}
 	lease := v.get("hub.lease_seconds")
-	if out.Lease, out.LeaseKnown = parseLease(lease); !out.LeaseKnown {
+	if out.Lease = parseLease(lease); out.Lease == 0 {
 		out.LeaseText = printable(lease)
 	}
 	return out, nil
