@@ -19,6 +19,7 @@ const (
 // Unlike encoding/xml it holds no token on the heap (performance.md 4).
 type scanner struct {
 	window
+	scopes
 	limits Limits
 
 	// The element of the last tokStart.
@@ -35,14 +36,12 @@ type scanner struct {
 	collect bool
 	text    []byte
 
-	bindings []binding // innermost last
-	stack    []frame
-	names    []byte            // the qualified names of the open elements
-	scratch  []byte            // attribute values that were unescaped
-	words    map[string]string // see intern
-	empty    bool              // the tokEnd of an empty element is due
-	begun    bool              // the root was seen
-	opened   bool              // any markup was seen
+	stack   []frame
+	names   []byte // the qualified names of the open elements
+	scratch []byte // attribute values that were unescaped
+	empty   bool   // the tokEnd of an empty element is due
+	begun   bool   // the root was seen
+	opened  bool   // any markup was seen
 }
 
 type frame struct {
@@ -152,7 +151,7 @@ func (s *scanner) pop() {
 func (s *scanner) open() []byte { return s.names[s.stack[len(s.stack)-1].name:] }
 
 // intern shares the few values that repeat in a document: namespaces, media types, relations, codings.
-func (s *scanner) intern(b []byte) string {
+func (s *scopes) intern(b []byte) string {
 	const most, longest = 64, 128
 	if known, ok := s.words[string(b)]; ok {
 		return known

@@ -255,11 +255,17 @@ const (
 	namespaceXMLNS = "http://www.w3.org/2000/xmlns/"
 )
 
-// binding is a namespace declaration in force.
+// scopes are the namespace declarations in force, innermost last, and the words of a document that repeat.
+type scopes struct {
+	bindings []binding
+	words    map[string]string
+}
+
+// binding is a namespace declaration.
 type binding struct{ prefix, uri string }
 
 // declare adds a declaration to those of the tag, which begin at first, and returns what is wrong with it.
-func (s *scanner) declare(first int, prefix, uri []byte) string {
+func (s *scopes) declare(first int, prefix, uri []byte) string {
 	switch {
 	case string(prefix) == "xmlns" || string(uri) == namespaceXMLNS:
 		return "a declaration of the namespace of declarations"
@@ -278,7 +284,7 @@ func (s *scanner) declare(first int, prefix, uri []byte) string {
 }
 
 // namespace is that of an element's prefix; false for an undeclared one.
-func (s *scanner) namespace(prefix []byte) (string, bool) {
+func (s *scopes) namespace(prefix []byte) (string, bool) {
 	for i := len(s.bindings) - 1; i >= 0; i-- {
 		if s.bindings[i].prefix == string(prefix) {
 			return s.bindings[i].uri, true
