@@ -50,8 +50,8 @@ func (i *inbox) refuses(sourceID int64) error {
 	return nil
 }
 
-// deliver returns nil once d is durable, and takes over what was reserved for it. It counts though the caller's hub may be gone; only cut
-// ends the wait early.
+// deliver returns nil once d is durable, and takes over what was reserved for it. It counts though
+// the caller's hub may be gone; only cut ends the wait early.
 func (i *inbox) deliver(d *store.Delivery, reserved *reservation, cut <-chan struct{}) error {
 	w := &pendingDelivery{d: d, reserved: *reserved, done: make(chan error, 1)}
 	select {
