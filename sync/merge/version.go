@@ -21,9 +21,8 @@ const (
 )
 
 // Relate tells whether a is older or newer than b, by what can be compared: disjoint ranges of instants, and where they
-// share an instant the places within one reading of one document (F42, F43). The same place of the same reading is no
-// evidence of anything new. Places in two readings are not compared: an entry moves up in a list that is sorted anew or
-// pruned.
+// share an instant the places within one reading of one document (F42, F43). Places in two readings are not compared:
+// an entry moves up in a list that is sorted anew or pruned.
 func Relate(a, b store.Version) Order {
 	switch {
 	case Precedes(a, b):

@@ -140,10 +140,9 @@ func answer(ok bool) Answer {
 	return No
 }
 
-// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants: the list
-// gives no digest, its Last-Modified is the one known before, and a length, if given, is the file's. It spares a
-// request for each unchanged resource of a list without digests. An entry of a change document is an event of its own,
-// even within the second of the last one, and never carries over.
+// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants, which spares
+// a request for each unchanged resource of a list without digests. An entry of a change document is an event of its
+// own and never carries over.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
@@ -198,9 +197,8 @@ func newest(a, b *store.Want) *store.Want {
 // GuardMin is how many files a sweep may always remove.
 const GuardMin = 10
 
-// Hold is the sweep guard (CONTRIBUTING.md 8, P5): it stops a removal by absence, for the operator to decide, if the
-// list is empty and anything would go, or if more than guard (a share, 0.2 is 20 %) of the have files and more than 10
-// would go.
+// Hold is the sweep guard (CONTRIBUTING.md 8, P5): it leaves a removal by absence to the operator if the list is empty,
+// or if more than guard (a share, 0.2 is 20 %) of the have files and more than GuardMin would go.
 func Hold(listEmpty bool, wouldGo, have int64, guard float64) bool {
 	if wouldGo <= 0 {
 		return false
