@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,6 +18,8 @@ import (
 var (
 	errTooLarge  = errors.New("the notification is larger than allowed")
 	errSignature = errors.New("the signature is not right")
+	errGone      = errors.New("the subscription has ended")
+	errFull      = errors.New("the inbox is full")
 	errBusy      = errors.New("there is no room for another notification just now")
 	errSlow      = errors.New("the notification did not come in time")
 	errCoding    = errors.New("the content coding is not understood")
@@ -37,7 +40,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *rese
 		return nil, errTooLarge
 	}
 	body := r.Body
-	b, err := grow(http.MaxBytesReader(w, body, most), announced, most, reserved)
+	b, err := readAll(http.MaxBytesReader(w, body, most), announced, reserved)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -57,36 +60,31 @@ func drainTooLarge(w http.ResponseWriter, r *http.Request, body io.Reader, most 
 	drain(w, r, body, 4*most, requestTime)
 }
 
-// grow reads r to its end, but at most one byte more than expected (-1: unknown) or most.
-func grow(r io.Reader, expected, most int64, reserved *reservation) ([]byte, error) {
+// metered counts what is read against a reservation.
+type metered struct {
+	from     io.Reader
+	reserved *reservation
+}
+
+func (m metered) Read(p []byte) (int, error) {
+	n, err := m.from.Read(p)
+	if !m.reserved.extend(int64(n)) {
+		return n, errBusy
+	}
+	return n, err
+}
+
+// readAll reads r to its end, of which that many bytes are expected (-1: unknown). Its buffer may be twice as large.
+func readAll(r io.Reader, expected int64, reserved *reservation) ([]byte, error) {
 	const first, unknown = 64 << 10, 4 << 10
-	size := int64(unknown)
-	if expected >= 0 {
-		size, most = min(expected, first)+1, expected
+	if expected < 0 {
+		expected = unknown
 	}
-	if !reserved.extend(size) {
-		return nil, errBusy
+	b := bytes.NewBuffer(make([]byte, 0, min(expected, first)+bytes.MinRead))
+	if _, err := b.ReadFrom(metered{r, reserved}); err != nil {
+		return nil, fmt.Errorf("read the notification: %w", err)
 	}
-	b := make([]byte, 0, size)
-	for {
-		if len(b) == cap(b) {
-			next := min(2*int64(cap(b)), max(most+2, int64(cap(b))+1))
-			if !reserved.extend(next - int64(cap(b))) {
-				return nil, errBusy
-			}
-			larger := make([]byte, len(b), next)
-			copy(larger, b)
-			b = larger
-		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if err == io.EOF { //nolint:errorlint // only a bare EOF ends a body
-			return b, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the notification: %w", err)
-		}
-	}
+	return b.Bytes(), nil
 }
 
 // codingOf reads Content-Encoding; "" is identity.
@@ -119,7 +117,7 @@ func decode(coding string, raw []byte, most int64, reserved *reservation) ([]byt
 	}
 	defer func() { _ = plain.Close() }()
 	most = min(most, max(ratioGrace, maxRatio*int64(len(raw))))
-	b, err := grow(io.LimitReader(plain, most+1), -1, most, reserved)
+	b, err := readAll(io.LimitReader(plain, most+1), -1, reserved)
 	switch {
 	case errors.Is(err, errBusy):
 		return nil, err
@@ -129,4 +127,72 @@ func decode(coding string, raw []byte, most int64, reserved *reservation) ([]byt
 		return nil, errTooLarge
 	}
 	return b, nil
+}
+
+// How long a hub is asked to wait, by reason.
+const (
+	whileStarting = 5 * time.Second
+	whileBusy     = 5 * time.Second
+	whileFull     = time.Minute // the inbox drains at the engine's pace
+)
+
+// setSafeHeaders keeps browsers from interpreting an answer (S-33), some of which is a stranger's
+// text.
+func setSafeHeaders(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+}
+
+// write sends an answer that depends only on its status: it reveals nothing about tokens (S-62).
+func write(w http.ResponseWriter, status int) {
+	h := w.Header()
+	setSafeHeaders(h)
+	if status == http.StatusOK {
+		h.Set("Content-Length", "0")
+		w.WriteHeader(status)
+		return
+	}
+	text(w, status, http.StatusText(status)+"\n")
+}
+
+func text(w http.ResponseWriter, status int, body string) {
+	h := w.Header()
+	setSafeHeaders(h)
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // the peer may be gone
+}
+
+// refuse answers without reading the body.
+func refuse(w http.ResponseWriter, r *http.Request, status int) {
+	const most, patience = 1 << 20, 2 * time.Second
+	drain(w, r, r.Body, most, patience)
+	write(w, status)
+}
+
+// busy asks the hub to come again (F45).
+func busy(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
+	refuse(w, r, http.StatusServiceUnavailable)
+}
+
+// drain discards a body, up to a bound: many clients lose an answer if the connection is reset
+// while they send. One that waits for 100 Continue sends nothing.
+func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, patience time.Duration) {
+	if body == nil || body == http.NoBody || r.ContentLength == 0 {
+		return
+	}
+	control := http.NewResponseController(w)
+	if r.Header.Get("Expect") != "" {
+		w.Header().Set("Connection", "close")
+		_ = control.SetReadDeadline(time.Now()) // net/http would wait for the body
+		return
+	}
+	_ = control.SetReadDeadline(time.Now().Add(patience))
+	//nolint:errorlint // only a bare EOF ends a body
+	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF {
+		w.Header().Set("Connection", "close")
+	}
 }

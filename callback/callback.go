@@ -6,6 +6,8 @@ package callback
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -187,6 +189,7 @@ func (c *Callback) Run(ctx context.Context) error {
 	if err := c.inbox.quota.measure(ctx, c.o.Store, true); err != nil {
 		c.tallies.failure(cannotMeasure, store.Subscription{}, err)
 	}
+	defer context.AfterFunc(ctx, func() { c.SetReady(false) })() // what comes later is asked to come again
 	var beside sync.WaitGroup
 	beside.Go(func() { c.tick(ctx) })
 	c.inbox.run(ctx, c.tallies.failure)
@@ -217,4 +220,129 @@ func (c *Callback) flush(ctx context.Context) {
 	if err := safe.Do(func() error { c.tallies.flush(ctx); return nil }); err != nil {
 		c.tallies.failure("counts of rejected notifications are lost", store.Subscription{}, err)
 	}
+}
+
+// Observer receives events for metrics. Its functions may be nil and must not block.
+type Observer struct {
+	// Delivered: a notification, or a duplicate of one, is durable.
+	Delivered func(sourceID int64, duplicate bool)
+	// Rejected: a notification was refused, or kept as malformed. sourceID is 0 for unknown tokens.
+	Rejected func(sourceID int64, reason string)
+	// Acknowledged: a 2xx was sent d after the headers had come.
+	Acknowledged func(sourceID int64, d time.Duration)
+	// Failed: the state could not be read or written (F7); hubs come again.
+	Failed func(err error)
+}
+
+// Reasons of Observer.Rejected.
+const (
+	ReasonSignature = "signature"
+	ReasonTooLarge  = "too_large"
+	ReasonMalformed = "malformed" // kept as a hint all the same (S-61)
+	ReasonBusy      = "busy"      // answered 503
+	ReasonBroken    = "broken"    // its body did not arrive, or too late
+	ReasonGone      = "gone"      // for a subscription that has ended
+	ReasonUnknown   = "unknown"   // for an unknown token
+)
+
+func (o Observer) withDefaults() Observer {
+	if o.Delivered == nil {
+		o.Delivered = func(int64, bool) {}
+	}
+	if o.Rejected == nil {
+		o.Rejected = func(int64, string) {}
+	}
+	if o.Acknowledged == nil {
+		o.Acknowledged = func(int64, time.Duration) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	return o
+}
+
+const (
+	lookupTime = 3 * time.Second  // limit of a query
+	remember   = 10 * time.Second // when changes by other processes are seen
+	maxKnown   = 10_000           // subscriptions remembered
+	maxToken   = 256              // bytes; ours are shorter
+)
+
+// lookup finds subscriptions by their tokens and remembers them for a moment, so that a busy
+// channel costs few queries. Unknown tokens would cost memory. Keys are digests: comparing them
+// reveals nothing.
+type lookup struct {
+	store store.Subscriptions
+
+	mu      sync.Mutex
+	known   map[[sha256.Size]byte]remembered
+	changes uint64 // counts calls of forget
+}
+
+type remembered struct {
+	sub   store.Subscription
+	until time.Time
+}
+
+func newLookup(s store.Subscriptions) *lookup {
+	return &lookup{store: s, known: make(map[[sha256.Size]byte]remembered)}
+}
+
+// find returns a subscription, perhaps as it was a moment ago.
+func (l *lookup) find(ctx context.Context, token string) (store.Subscription, error) {
+	if !wellFormed(token) {
+		return store.Subscription{}, store.ErrNotFound
+	}
+	key := sha256.Sum256([]byte(token))
+	l.mu.Lock()
+	r, ok := l.known[key]
+	changes := l.changes
+	l.mu.Unlock()
+	if now := time.Now(); ok && now.Before(r.until) {
+		return r.sub, nil
+	}
+	sub, err := l.query(ctx, token)
+	if err != nil {
+		return sub, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if changes != l.changes {
+		return sub, nil // it may be the state before forget
+	}
+	if len(l.known) >= maxKnown {
+		clear(l.known)
+	}
+	l.known[key] = remembered{sub: sub, until: time.Now().Add(remember)}
+	return sub, nil
+}
+
+func (l *lookup) query(ctx context.Context, token string) (store.Subscription, error) {
+	if !wellFormed(token) {
+		return store.Subscription{}, store.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	sub, err := l.store.SubscriptionByToken(ctx, token)
+	if err != nil {
+		return sub, fmt.Errorf("look up the subscription of a callback: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(sub.Token), []byte(token)) != 1 {
+		return store.Subscription{}, store.ErrNotFound // the store may ignore letter case
+	}
+	return sub, nil
+}
+
+func (l *lookup) forget(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes++
+	delete(l.known, sha256.Sum256([]byte(token)))
+}
+
+const tokenCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~"
+
+// wellFormed: a text may be a token (S-21, S-22).
+func wellFormed(token string) bool {
+	return token != "" && len(token) <= maxToken && strings.Trim(token, tokenCharacters) == ""
 }

@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"resyncd/destination/safe"
@@ -21,16 +20,12 @@ const (
 type inbox struct {
 	o     Options
 	queue chan *pendingDelivery
-
-	mu     sync.RWMutex // read-locked while the queue is written
-	closed bool
-
 	quota quota
 }
 
 type pendingDelivery struct {
 	d        *store.Delivery
-	reserved *reservation
+	reserved reservation
 	done     chan error // receives one error
 }
 
@@ -39,33 +34,30 @@ func newInbox(o Options) *inbox {
 		o: o, queue: make(chan *pendingDelivery, o.limits.waiting),
 		quota: quota{
 			maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries,
-			now: map[int64]store.InboxSize{}, grown: map[int64]store.InboxSize{},
+			now: map[int64]store.InboxSize{},
 		},
 	}
 }
 
-// retryAfter is how long to wait before a notification of that Source has a chance.
-func (i *inbox) retryAfter(sourceID int64) time.Duration {
-	i.mu.RLock()
-	closed := i.closed
-	i.mu.RUnlock()
+// refuses says why a notification of that Source has no chance now.
+func (i *inbox) refuses(sourceID int64) error {
 	switch {
-	case closed:
-		return whileStarting
 	case i.quota.full(sourceID):
-		return whileFull
+		return errFull
 	case len(i.queue) == cap(i.queue):
-		return whileBusy
+		return errBusy
 	}
-	return 0
+	return nil
 }
 
-// deliver returns nil once d is durable. It counts though the caller's hub may be gone; only cut
-// ends the wait early.
+// deliver returns nil once d is durable, and takes over what was reserved for it. It counts though
+// the caller's hub may be gone; only cut ends the wait early.
 func (i *inbox) deliver(d *store.Delivery, reserved *reservation, cut <-chan struct{}) error {
-	w := &pendingDelivery{d: d, reserved: reserved, done: make(chan error, 1)}
-	if !i.put(w) {
-		reserved.release()
+	w := &pendingDelivery{d: d, reserved: *reserved, done: make(chan error, 1)}
+	select {
+	case i.queue <- w:
+		*reserved = reservation{}
+	default:
 		return errBusy
 	}
 	timer := time.NewTimer(commitPatience)
@@ -79,56 +71,26 @@ func (i *inbox) deliver(d *store.Delivery, reserved *reservation, cut <-chan str
 	return errBusy
 }
 
-func (i *inbox) put(w *pendingDelivery) bool {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if i.closed {
-		return false
-	}
-	select {
-	case i.queue <- w:
-		return true
-	default:
-		return false
-	}
-}
-
-// run commits until ctx ends, then commits the rest.
+// run commits until ctx ends, then commits the rest as far as the time allows.
 func (i *inbox) run(ctx context.Context, failed reportFailure) {
-	var batch []*pendingDelivery
 	for {
 		select {
 		case <-ctx.Done():
-			i.mu.Lock()
-			i.closed = true
-			i.mu.Unlock()
-			i.finish(ctx, failed)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+			defer cancel()
+			for len(i.queue) > 0 {
+				i.commit(last, i.collect(<-i.queue), failed)
+			}
 			return
 		case first := <-i.queue:
-			batch = i.collect(batch[:0], first)
-			i.commit(context.WithoutCancel(ctx), batch, failed)
-			clear(batch)
-		}
-	}
-}
-
-// finish commits the rest of a closed queue, as far as the time allows.
-func (i *inbox) finish(ctx context.Context, failed reportFailure) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	for {
-		select {
-		case first := <-i.queue:
-			i.commit(ctx, i.collect(nil, first), failed)
-		default:
-			return
+			i.commit(context.WithoutCancel(ctx), i.collect(first), failed)
 		}
 	}
 }
 
 // collect adds what waits already. It never waits: a lone notification is committed at once.
-func (i *inbox) collect(batch []*pendingDelivery, first *pendingDelivery) []*pendingDelivery {
-	batch = append(batch, first)
+func (i *inbox) collect(first *pendingDelivery) []*pendingDelivery {
+	batch := []*pendingDelivery{first}
 	bytes := len(first.d.Body)
 	for len(batch) < batchCount && bytes < batchBytes {
 		select {

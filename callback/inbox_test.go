@@ -142,20 +142,18 @@ func TestBatchBounds(t *testing.T) {
 	i := newInbox(Options{limits: limits{waiting: 2000}}.withDefaults())
 	fill := func(n, size int) {
 		for range n {
-			if !i.put(&pendingDelivery{d: &store.Delivery{Body: make([]byte, size)}}) {
-				t.Fatal("full")
-			}
+			i.queue <- &pendingDelivery{d: &store.Delivery{Body: make([]byte, size)}}
 		}
 	}
 	fill(1500, 1)
-	if n := len(i.collect(nil, <-i.queue)); n != batchCount {
+	if n := len(i.collect(<-i.queue)); n != batchCount {
 		t.Error(n)
 	}
 	for len(i.queue) > 0 {
 		<-i.queue
 	}
 	fill(20, 4<<20)
-	if n := len(i.collect(nil, <-i.queue)); n != 4 {
+	if n := len(i.collect(<-i.queue)); n != 4 {
 		t.Error(n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,36 +28,36 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	ctx := context.WithoutCancel(r.Context())
 	sub, err := c.subs.find(ctx, token) // by the token and never by headers (S-63)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		c.o.Observe.Rejected(0, ReasonUnknown)
-		refuse(w, r, http.StatusNotFound)
-		return
-	case err != nil:
-		c.o.Observe.Rejected(0, ReasonBusy)
-		c.failed(w, r, "a notification", store.Subscription{}, err)
-		return
-	case ended(&sub):
-		c.o.Observe.Rejected(sub.SourceID, ReasonGone)
-		refuse(w, r, http.StatusGone)
+	case err == nil:
+		err = c.take(ctx, w, r, sub)
+	case !errors.Is(err, store.ErrNotFound):
+		c.tallies.failure("cannot answer a notification: hubs are told to come again", store.Subscription{}, err)
+		err = errBusy
+	}
+	if err != nil {
+		c.reject(w, r, sub, err)
 		return
 	}
-	if wait := c.inbox.retryAfter(sub.SourceID); wait > 0 {
-		c.o.Observe.Rejected(sub.SourceID, ReasonBusy)
-		busy(w, r, wait)
-		return
+	c.o.Observe.Acknowledged(sub.SourceID, time.Since(began))
+	write(w, http.StatusOK)
+}
+
+// take returns nil once a notification is durable.
+func (c *Callback) take(ctx context.Context, w http.ResponseWriter, r *http.Request, sub store.Subscription) error {
+	if ended(&sub) {
+		return errGone
+	}
+	if err := c.inbox.refuses(sub.SourceID); err != nil {
+		return err
 	}
 	reserved := c.memory.reserve(sub.ID)
 	defer reserved.release()
 	d, malformed, err := c.receive(ctx, w, r, sub, reserved)
 	if err != nil {
-		c.reject(w, r, sub, err)
-		return
+		return err
 	}
-	err = c.inbox.deliver(d, reserved.transfer(), gate.CutOff(ctx))
-	if err != nil { // the committer logged it, once for the batch
-		c.o.Observe.Rejected(sub.SourceID, ReasonBusy)
-		busy(w, r, whileBusy)
-		return
+	if c.inbox.deliver(d, reserved, gate.CutOff(ctx)) != nil {
+		return errBusy // the committer logged why, once for the batch
 	}
 	if malformed {
 		c.o.Observe.Rejected(sub.SourceID, ReasonMalformed)
@@ -65,8 +66,7 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	if d.Signed {
 		c.checkSelfLink(r.Header, sub)
 	}
-	c.o.Observe.Acknowledged(sub.SourceID, time.Since(began))
-	write(w, http.StatusOK)
+	return nil
 }
 
 // ended: the hub has nothing to deliver any more (S-92).
@@ -156,30 +156,49 @@ func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) er
 	return fmt.Errorf("%w: %w", errSignature, first)
 }
 
+// refusal is the answer to a notification that is not kept.
+type refusal struct {
+	why    error
+	reason string // of Observer.Rejected
+	status int
+	wait   time.Duration // until the hub is to come again
+	unread bool          // its body is still to come
+	cut    bool          // its connection is of no more use
+}
+
+var refusals = []refusal{
+	{why: store.ErrNotFound, reason: ReasonUnknown, status: http.StatusNotFound, unread: true},
+	{why: errGone, reason: ReasonGone, status: http.StatusGone, unread: true},
+	{why: errFull, reason: ReasonBusy, status: http.StatusServiceUnavailable, wait: whileFull, unread: true},
+	{why: errBusy, reason: ReasonBusy, status: http.StatusServiceUnavailable, wait: whileBusy, unread: true},
+	{why: errTooLarge, reason: ReasonTooLarge, status: http.StatusRequestEntityTooLarge},
+	{why: errSignature, reason: ReasonSignature, status: http.StatusForbidden},
+	{why: errSlow, reason: ReasonBroken, status: http.StatusRequestTimeout, cut: true},
+	{reason: ReasonBroken, status: http.StatusBadRequest, cut: true}, // all else
+}
+
 func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subscription, err error) {
-	switch {
-	case errors.Is(err, errTooLarge): // its content must come by a pull
-		c.o.Observe.Rejected(sub.SourceID, ReasonTooLarge)
+	how := refusals[slices.IndexFunc(refusals, func(f refusal) bool { return f.why == nil || errors.Is(err, f.why) })]
+	c.o.Observe.Rejected(sub.SourceID, how.reason)
+	switch how.reason {
+	case ReasonTooLarge: // its content must come by a pull
 		c.tallies.add(sub, store.Tally{RejectedTooLarge: 1})
-		write(w, http.StatusRequestEntityTooLarge)
-	case errors.Is(err, errSignature): // S-85: dropped and counted
-		c.o.Observe.Rejected(sub.SourceID, ReasonSignature)
+	case ReasonSignature: // S-85: dropped and counted
 		c.tallies.add(sub, store.Tally{RejectedSignature: 1})
 		if c.o.Doubtful != nil && c.doubted.allow(sub.ID, c.o.Now()) {
 			c.o.Doubtful(sub.SourceID, sub.SetID)
 		}
-		write(w, http.StatusForbidden)
-	case errors.Is(err, errBusy):
-		c.o.Observe.Rejected(sub.SourceID, ReasonBusy)
-		busy(w, r, whileBusy)
-	case errors.Is(err, errSlow):
-		c.o.Observe.Rejected(sub.SourceID, ReasonBroken)
-		w.Header().Set("Connection", "close")
-		write(w, http.StatusRequestTimeout)
+	}
+	switch {
+	case how.wait > 0:
+		busy(w, r, how.wait)
+	case how.unread:
+		refuse(w, r, how.status)
 	default:
-		c.o.Observe.Rejected(sub.SourceID, ReasonBroken)
-		w.Header().Set("Connection", "close")
-		write(w, http.StatusBadRequest)
+		if how.cut {
+			w.Header().Set("Connection", "close")
+		}
+		write(w, how.status)
 	}
 }
 
@@ -224,12 +243,62 @@ func readHead(kind store.ChannelKind, body []byte) (from, until store.Micros, ok
 	if err != nil || head.Shape != rsdoc.List || head.Expect(want...) != nil { // never an index
 		return store.NoTime, store.NoTime, false
 	}
-	return micros(head.From), micros(head.Until), true
+	return store.Micros(head.From), store.Micros(head.Until), true
 }
 
-func micros(m rsdoc.Micros) store.Micros {
-	if !m.Known() {
-		return store.NoTime
+// keeperTime bounds the keeper's work (S-36).
+const keeperTime = 5 * time.Second
+
+// verify answers a verification (S-31 to S-39, S-92) or a denial (S-40, S-41), and what it does not
+// confirm like an unknown path.
+func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) {
+	// The request of a hub that is gone stands.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keeperTime)
+	defer cancel()
+	sub, err := c.subs.query(ctx, token) // the keeper may just have made it
+	challenge := ""
+	if err == nil {
+		challenge, err = c.confirm(ctx, r.URL.RawQuery, sub)
 	}
-	return store.Micros(m)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		refuse(w, r, http.StatusNotFound)
+	case err != nil:
+		c.tallies.failure("cannot answer a verification or denial: hubs are told to come again", sub, err)
+		busy(w, r, whileBusy)
+	case challenge == "":
+		write(w, http.StatusOK)
+	default:
+		text(w, http.StatusOK, challenge)
+	}
+}
+
+// confirm is the challenge of a request that is confirmed, "" for a denial that is recorded.
+func (c *Callback) confirm(ctx context.Context, query string, sub store.Subscription) (string, error) {
+	v, err := websub.ParseVerification(query)
+	if err != nil || v.Topic != sub.Topic {
+		return "", store.ErrNotFound
+	}
+	gate.Received(ctx)
+	gone := sub.State == store.SubGone
+	if v.Mode == websub.ModeDenied {
+		if !gone {
+			err = c.o.Keeper.Denied(ctx, sub, v.Reason)
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return "", err
+	}
+	yes := gone && v.Mode == websub.ModeUnsubscribe // the hub lost our first answer
+	if !websub.ValidChallenge(v.Challenge) {        // S-34
+		return "", store.ErrNotFound
+	}
+	if !gone {
+		yes, err = c.o.Keeper.Verify(ctx, sub, v)
+	}
+	if err == nil && !yes {
+		err = store.ErrNotFound
+	}
+	return v.Challenge, err
 }

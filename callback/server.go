@@ -1,13 +1,18 @@
 package callback
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
+	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -20,13 +25,11 @@ type ServerOptions struct {
 	Listener net.Listener
 	Handler  http.Handler  // a *Callback
 	TLS      *Certificates // nil: plain
-	// MaxConns bounds the connections: 4,096. MaxConnsPerIP bounds those of one address (IPv6: one
-	// /64): 256, but for loopback, private addresses, where reverse proxies live, and Exempt.
-	MaxConns, MaxConnsPerIP int
-	Exempt                  []netip.Prefix
-	Log                     *slog.Logger
+	Log      *slog.Logger
 
-	headerTime time.Duration // for tests
+	// For tests; zero values are the defaults.
+	headerTime              time.Duration
+	maxConns, maxConnsPerIP int
 }
 
 const (
@@ -41,65 +44,27 @@ const (
 // Serve answers on a listener, which it closes, until ctx ends. Then it lets requests end for 5 s,
 // and returns nil when no handler is running.
 func Serve(ctx context.Context, o ServerOptions) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	gated := gate.Options{
+		Listener: o.Listener, MaxConns: o.maxConns, MaxConnsPerIP: o.maxConnsPerIP, Grace: stopTime, Log: o.Log,
 	}
-	if o.headerTime <= 0 {
-		o.headerTime = headerTime
-	}
-	gated := gate.Options{Listener: o.Listener, MaxConns: o.MaxConns, MaxConnsPerIP: o.MaxConnsPerIP, Exempt: o.Exempt,
-		Log: o.Log}
 	if o.TLS != nil {
 		gated.TLS = o.TLS.Config()
 	}
-	door := gate.New(gated)
-	var handlers sync.RWMutex // each handler holds it for reading
-	stopped := false
 	// HTTP/1 only, so that deadlines and caps of connections are those of requests.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	srv := &http.Server{
+	return gate.Serve(ctx, &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			handlers.RLock()
-			defer handlers.RUnlock()
-			if stopped {
-				panic(http.ErrAbortHandler) // the connection is closed already
-			}
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTime))
 			o.Handler.ServeHTTP(w, r)
 		}),
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is another method
 		Protocols:                    &protocols,
-		ReadHeaderTimeout:            o.headerTime,
+		ReadHeaderTimeout:            cmp.Or(o.headerTime, headerTime),
 		WriteTimeout:                 answerTime,
 		IdleTimeout:                  idleTime,
 		MaxHeaderBytes:               headerBytes,
-		ConnState:                    door.State,
-		ConnContext:                  door.Context,
-		BaseContext:                  func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		// net/http reports only strangers: failed handshakes, abandoned answers.
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(door) }()
-	var broken error
-	select {
-	case err := <-served:
-		broken = fmt.Errorf("listen for hubs on %s: %w", o.Listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	_ = srv.Shutdown(stop) // the listener may be closed already
-	_ = srv.Close()        // cuts off those who are still sending
-	door.Cut()
-	if broken == nil {
-		<-served
-	}
-	handlers.Lock()
-	stopped = true
-	handlers.Unlock()
-	return broken
+	}, gated)
 }
 
 // socketName is FileDescriptorName= of our socket unit.
@@ -138,4 +103,96 @@ func Listen(addr string) (net.Listener, error) {
 			len(all), len(ours), socketName, socketName)
 	}
 	return ours[0], nil
+}
+
+// certsEvery is the least time between two looks at the files of a certificate.
+const certsEvery = 10 * time.Second
+
+// Certificates is a certificate in files, which may be replaced while it serves.
+type Certificates struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	now atomic.Pointer[tls.Certificate]
+
+	mu      sync.Mutex
+	checked time.Time
+	tried   []byte // both files as last read
+}
+
+// LoadCertificates reads a certificate chain and its key in PEM.
+func LoadCertificates(certFile, keyFile string, log *slog.Logger) (*Certificates, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &Certificates{certFile: certFile, keyFile: keyFile, log: log}
+	if err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload reads the files now. If they are unusable, the old certificate stays.
+func (c *Certificates) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.load()
+	return err
+}
+
+// Config is the TLS configuration of a server with this certificate.
+func (c *Certificates) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c.reloadIfChanged()
+			return c.now.Load(), nil
+		},
+	}
+}
+
+// reloadIfChanged reads the files if they changed. Other handshakes use the present certificate.
+func (c *Certificates) reloadIfChanged() {
+	if !c.mu.TryLock() {
+		return
+	}
+	defer c.mu.Unlock()
+	if since := time.Since(c.checked); since >= 0 && since < certsEvery {
+		return
+	}
+	changed, err := c.load()
+	switch {
+	case !changed: // or perhaps being replaced: next time
+	case err != nil:
+		c.log.Error("the new certificate is not usable: the old one stays", "err", err)
+	default:
+		c.log.Info("certificate of the callback listener reloaded", "file", c.certFile)
+	}
+}
+
+// load reads both files.
+func (c *Certificates) load() (changed bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("load the certificate of the callback listener: %w", err)
+		}
+	}()
+	c.checked = time.Now()
+	cert, err := os.ReadFile(c.certFile)
+	if err != nil {
+		return false, err
+	}
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return false, err
+	}
+	both := slices.Concat(cert, key)
+	changed = !bytes.Equal(both, c.tried)
+	c.tried = both
+	pair, err := tls.X509KeyPair(cert, key)
+	if err == nil {
+		c.now.Store(&pair)
+	}
+	return changed, err
 }

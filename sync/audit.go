@@ -16,7 +16,6 @@ import (
 	"resyncd/sync/plan"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
-	"resyncd/sync/verify"
 )
 
 // Finding is one difference that an audit or a verification found.
@@ -62,7 +61,7 @@ func (e *Engine) auditAndRepair(
 	told := uris{maphash.MakeSeed(), map[uint64]bool{}}
 	out, err := e.inspect(ctx, &t, o, func(f Finding) error {
 		told.add(*f.URI)
-		return found.Add(verify.Problem{Finding: f})
+		return found.Add(problem{Finding: f})
 	})
 	if err != nil {
 		return rep, err
@@ -113,7 +112,7 @@ func (e *Engine) judgeRepair(
 	if err != nil {
 		return false, err
 	}
-	return out.Whole, found.Pages(mendPage, func(page []verify.Problem) error {
+	return out.Whole, found.Pages(mendPage, func(page []problem) error {
 		for i := range page {
 			page[i].Repaired = !left.has(*page[i].URI)
 		}
@@ -209,10 +208,8 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 			return have, err
 		}
 		for i := range r.Wants {
-			have += merge.Delta(
-				merge.Counted(&r.Wants[i], &r.Have),
-				merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}),
-			)
+			will := merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent})
+			have += will.Resources - merge.Counted(&r.Wants[i], &r.Have).Resources
 		}
 	}
 	return have, nil
@@ -256,15 +253,58 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 }
 
 func (s *session) extras(ctx context.Context, each func(keys []string) error) error {
-	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.SourceID, func(extra []blob.Info, owed []int64) error {
+	return strangers(ctx, s.Store, s.Target.Mirror, s.SourceID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)
-		for infos := range slices.Chunk(extra, mendPage) {
-			if err := each(verify.Keys(infos)); err != nil {
-				return err
+		if len(extra) == 0 {
+			return nil
+		}
+		return each(keysOf(extra))
+	})
+}
+
+// strangers hands over files of a mirror that belong to no resource, page by page. Files of owed resources are left out
+// and named beside: an interrupted run put them there.
+func strangers(
+	ctx context.Context, st store.Resources, m blob.Mirror, source int64,
+	each func(extra []blob.Info, owed []int64) error,
+) error {
+	var page []blob.Info
+	flush := func() error {
+		found, err := owners(ctx, st, m, source, keysOf(page))
+		if err != nil {
+			return err
+		}
+		extra, owed := page[:0], []int64(nil)
+		for i, info := range page {
+			switch o := found[i]; {
+			case o != nil && o.Have.State != store.HaveNone:
+			case o != nil && o.Work.Action == store.ActionFetch && info.Kind == blob.KindFile:
+				owed = append(owed, o.ID)
+			default:
+				extra = append(extra, info)
 			}
 		}
-		return nil
+		page = page[:0]
+		return each(extra, owed)
+	}
+	err := m.Walk(ctx, func(i blob.Info) error {
+		if page = append(page, i); len(page) < mendPage {
+			return nil
+		}
+		return flush()
 	})
+	if err != nil || len(page) == 0 {
+		return err
+	}
+	return flush()
+}
+
+func keysOf(infos []blob.Info) []string {
+	keys := make([]string, len(infos))
+	for i := range infos {
+		keys[i] = infos[i].Key
+	}
+	return keys
 }
 
 // doubt has a run look at rows without a file where one exists.
@@ -278,7 +318,7 @@ func (s *session) doubt(owed []int64) {
 
 // urisOf returns the URIs of unowned files, from a row with that key or from the key itself; "" if unknown.
 func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
-	owners, err := s.owners(ctx, keys)
+	owners, err := owners(ctx, s.Store, s.Target.Mirror, s.SourceID, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -294,14 +334,17 @@ func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
 	return uris, err
 }
 
-func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource, error) {
-	if s.Target.Mirror.FoldsCase() {
+// owners are the resources of keys, found by the names that the disk goes by; nil where there is none.
+func owners(
+	ctx context.Context, st store.Resources, m blob.Mirror, source int64, keys []string,
+) ([]*store.Resource, error) {
+	if m.FoldsCase() {
 		keys = slices.Clone(keys)
 		for i := range keys {
 			keys[i] = keymap.FoldKey(keys[i])
 		}
 	}
-	return s.Store.ByKeys(ctx, s.SourceID, keys)
+	return st.ByKeys(ctx, source, keys)
 }
 
 // foreign reports a restored file that is no resource of the Source: its URI is its key.

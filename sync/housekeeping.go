@@ -11,7 +11,6 @@ import (
 	"resyncd/store/blob"
 	"resyncd/sync/report"
 	"resyncd/sync/transfer"
-	"resyncd/sync/verify"
 )
 
 func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
@@ -76,9 +75,9 @@ func (f *Follower) scrub(ctx context.Context) error {
 		return nil
 	}
 	f.scrubbed = rs[len(rs)-1].ID
-	var found []verify.Problem
+	var found []problem
 	for _, r := range rs {
-		p, err := verify.File(ctx, s.Target.Mirror, r)
+		p, err := check(ctx, s.Target.Mirror, r)
 		if err != nil && ctx.Err() == nil { // of the machine, not of the file
 			s.Log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
 			return nil

@@ -13,7 +13,6 @@ import (
 	"resyncd/sync/merge"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
-	"resyncd/sync/verify"
 )
 
 // Approved is the result of `approve`.
@@ -220,7 +219,7 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 	}
 	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		sum, _, _, herr := verify.Hash(ctx, s.Target.Mirror, tr.Key, nil)
+		sum, _, _, herr := transfer.HashFile(ctx, s.Target.Mirror, tr.Key, nil)
 		if herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
 			return nil
 		}
@@ -233,7 +232,7 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 
 // recordRestored records the file as kept; what the Source wants stays.
 func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
-	sum, n, _, err := verify.Hash(ctx, s.Target.Mirror, tr.Key, nil)
+	sum, n, _, err := transfer.HashFile(ctx, s.Target.Mirror, tr.Key, nil)
 	if err != nil {
 		return err
 	}

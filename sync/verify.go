@@ -13,7 +13,6 @@ import (
 	"resyncd/sync/merge"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
-	"resyncd/sync/verify"
 )
 
 // Verify re-hashes the mirror against the state without asking the Source. With repair it takes a claim, fetches
@@ -41,11 +40,13 @@ func (e *Engine) Verify(
 	}
 	var found problems
 	defer e.discard(&found)
-	add := func(p verify.Problem) error { return tell(p.Finding) }
+	add := func(p problem) error { return tell(p.Finding) }
 	if repair {
 		add = found.Add
 	}
-	err = verify.Files(ctx, e.Store, t.Mirror, src.ID, func(looked int, page []*verify.Problem) error {
+	look := func(ctx context.Context, r *store.Resource) (*problem, error) { return check(ctx, t.Mirror, r) }
+	q := store.ScanQuery{SourceID: src.ID, Filter: store.FilterMirrored}
+	err = transfer.Examine(ctx, e.Store, q, look, func(looked int, page []*problem) error {
 		rep.Checked += int64(looked)
 		if o.Progress != nil {
 			o.Progress(transfer.Progress{Listed: int64(looked), Done: int64(looked)})
@@ -69,7 +70,22 @@ func (e *Engine) Verify(
 	return rep, err
 }
 
-type problems = spill.List[verify.Problem]
+// problem is a finding about a resource that the state knows.
+type problem struct {
+	Finding
+	ID int64
+}
+
+type problems = spill.List[problem]
+
+// check compares a file with its row; nil when it is right.
+func check(ctx context.Context, m blob.Mirror, r *store.Resource) (*problem, error) {
+	f, err := inspect.Check(ctx, m, r)
+	if f == nil {
+		return nil, err
+	}
+	return &problem{*f, r.ID}, err
+}
 
 func (e *Engine) discard(found *problems) {
 	if err := found.Close(); err != nil {
@@ -93,7 +109,7 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	if found.Empty() {
 		return nil
 	}
-	if err := found.Pages(mendPage, func(page []verify.Problem) error { return s.disown(ctx, page) }); err != nil {
+	if err := found.Pages(mendPage, func(page []problem) error { return s.disown(ctx, page) }); err != nil {
 		return err
 	}
 	if err := s.carryOut(ctx); err != nil {
@@ -102,7 +118,7 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	if err := s.mendTopics(ctx); err != nil {
 		return err
 	}
-	return found.Pages(mendPage, func(page []verify.Problem) error {
+	return found.Pages(mendPage, func(page []problem) error {
 		if err := s.judgeMended(ctx, page); err != nil {
 			return err
 		}
@@ -110,7 +126,7 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	})
 }
 
-func tellAll(page []verify.Problem, tell func(Finding) error) error {
+func tellAll(page []problem, tell func(Finding) error) error {
 	for i := range page {
 		if err := tell(page[i].Finding); err != nil {
 			return err
@@ -120,7 +136,7 @@ func tellAll(page []verify.Problem, tell func(Finding) error) error {
 }
 
 // renew has damaged files fetched by a running reconciler, unless they are being replaced or were since.
-func (s *session) renew(ctx context.Context, found []verify.Problem) error {
+func (s *session) renew(ctx context.Context, found []problem) error {
 	ids := idsOf(found)
 	s.Rows.Lock()
 	defer s.Rows.Unlock()
@@ -132,7 +148,7 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	for _, r := range s.Idle(rs) {
 		same[r.ID] = merge.DigestOf(&r.Have)
 	}
-	found = slices.DeleteFunc(found, func(p verify.Problem) bool {
+	found = slices.DeleteFunc(found, func(p problem) bool {
 		digest, idle := same[p.ID]
 		return !idle || digest != *p.Expected
 	})
@@ -151,7 +167,7 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	return nil
 }
 
-func idsOf(found []verify.Problem) []int64 {
+func idsOf(found []problem) []int64 {
 	ids := make([]int64, len(found))
 	for i := range found {
 		ids[i] = found[i].ID
@@ -160,7 +176,7 @@ func idsOf(found []verify.Problem) []int64 {
 }
 
 // disown corrects the rows of damaged files. One that stays until it is replaced must still be removable.
-func (s *session) disown(ctx context.Context, found []verify.Problem) error {
+func (s *session) disown(ctx context.Context, found []problem) error {
 	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	if err != nil {
 		return err
@@ -198,8 +214,8 @@ func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
 	return *now
 }
 
-func (s *session) judgeMended(ctx context.Context, found []verify.Problem) error {
-	at := map[int64]*verify.Problem{}
+func (s *session) judgeMended(ctx context.Context, found []problem) error {
+	at := map[int64]*problem{}
 	for i := range found {
 		at[found[i].ID] = &found[i]
 	}
@@ -213,13 +229,13 @@ func (s *session) judgeMended(ctx context.Context, found []verify.Problem) error
 }
 
 func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source int64, tell func(Finding) error) error {
-	return verify.Extra(ctx, e.Store, t.Mirror, source, func(extra []blob.Info, owed []int64) error {
+	return strangers(ctx, e.Store, t.Mirror, source, func(extra []blob.Info, owed []int64) error {
 		repaired := false
 		if s != nil {
 			s.doubt(owed)
 		}
 		if s != nil && len(extra) > 0 {
-			if _, err := s.discard(ctx, verify.Keys(extra), "belongs to no resource"); err != nil {
+			if _, err := s.discard(ctx, keysOf(extra), "belongs to no resource"); err != nil {
 				s.Log.Warn("could not move extra files to the trash", "err", err)
 			} else {
 				repaired = true

@@ -3,57 +3,100 @@
 package gate
 
 import (
-	"container/list"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 )
 
-type phase int
-
-const (
-	idle      phase = iota // between requests
-	receiving              // or waiting for the first one
-	working                // a handler is answering
-	gone
-)
-
-// Options of New. Listener is needed.
+// Options of Serve. Listener is needed.
 type Options struct {
 	Listener net.Listener
 	TLS      *tls.Config
 	// MaxConns is how many connections there may be at once: 4,096. MaxConnsPerIP is how many of one address (IPv6: of
-	// one /64): 256. Loopback and private addresses, where reverse proxies live, and those of Exempt have no limit of
-	// their own.
+	// one /64): 256. Loopback and private addresses, where reverse proxies live, have no limit of their own.
 	MaxConns, MaxConnsPerIP int
-	Exempt                  []netip.Prefix
-	Log                     *slog.Logger
+	// Grace is how long what is running may take to end.
+	Grace time.Duration
+	Log   *slog.Logger
 }
 
-// Gate is a listener with caps. For a new connection the one that has idled longest is dropped, or else the one that
-// has been sending its request longest, so that slow senders cannot keep others out. A connection that waits for an
-// answer is never dropped.
+// Serve has a server answer on a listener until ctx ends, then gives what is running some time to end. It closes the
+// listener, and returns nil after such an end, when no handler is running.
 //
-// State and Context are the ConnState and ConnContext of the http.Server that it listens for.
-type Gate struct {
+// There are caps of connections. For a new one the one that has idled longest is dropped, or else the one that has been
+// sending its request longest, so that slow senders cannot keep others out. A connection that waits for an answer is
+// never dropped.
+func Serve(ctx context.Context, server *http.Server, o Options) error {
+	g := newGate(o)
+	var handlers sync.RWMutex // each handler holds it for reading
+	stopped := false
+	handler := server.Handler
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handlers.RLock()
+		defer handlers.RUnlock()
+		if stopped {
+			panic(http.ErrAbortHandler) // the connection is closed already
+		}
+		handler.ServeHTTP(w, r)
+	})
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	server.BaseContext = func(net.Listener) context.Context { return base }
+	server.ConnState, server.ConnContext = g.state, g.context
+	// net/http reports only strangers: failed handshakes, abandoned answers.
+	server.ErrorLog = slog.NewLogLogger(g.o.Log.Handler(), slog.LevelDebug)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(g) }()
+	var broken error
+	select {
+	case err := <-served:
+		broken = fmt.Errorf("serve on %s: %w", o.Listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
+	defer cancel()
+	_ = server.Shutdown(late) // the listener may be closed already
+	_ = server.Close()        // cuts off those who are still sending or reading
+	close(g.cut)
+	end()
+	if broken == nil {
+		<-served
+	}
+	handlers.Lock()
+	stopped = true
+	handlers.Unlock()
+	return broken
+}
+
+type phase int
+
+const (
+	gone    phase = iota
+	working       // a handler is answering
+	fresh         // not a byte has come yet
+	receiving
+	idle // between requests
+)
+
+// gate is a listener with caps.
+type gate struct {
 	net.Listener
-	tls        *tls.Config
-	max, perIP int
-	exempt     []netip.Prefix
-	log        *slog.Logger
+	o Options
 
 	mu    sync.Mutex
-	conns int
+	conns map[*conn]struct{}
 	byIP  map[netip.Prefix]int
-	queue [working]list.List // of *conn, by phase; the longest in it first
-	fresh map[*conn]struct{} // receiving, without a byte yet
+	moves int64
 
 	once   sync.Once
 	closed chan struct{} // nothing is accepted any more
@@ -62,38 +105,28 @@ type Gate struct {
 
 type conn struct {
 	net.Conn
-	gate *Gate
+	gate *gate
 	ip   netip.Prefix // zero: no limit of its own
 
 	// Under gate.mu:
 	phase phase
-	place *list.Element
+	since int64 // gate.moves when the phase began
 }
 
-// New makes the gate of a server.
-func New(o Options) *Gate {
+func newGate(o Options) *gate {
 	const conns, perIP = 4096, 256
-	g := &Gate{
-		Listener: o.Listener, tls: o.TLS, max: o.MaxConns, perIP: o.MaxConnsPerIP, exempt: o.Exempt, log: o.Log,
-		byIP:  make(map[netip.Prefix]int),
-		fresh: make(map[*conn]struct{}), closed: make(chan struct{}), cut: make(chan struct{}),
+	o.MaxConns, o.MaxConnsPerIP = cmp.Or(o.MaxConns, conns), cmp.Or(o.MaxConnsPerIP, perIP)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &gate{
+		Listener: o.Listener, o: o, conns: make(map[*conn]struct{}), byIP: make(map[netip.Prefix]int),
+		closed: make(chan struct{}), cut: make(chan struct{}),
 	}
-	if g.log == nil {
-		g.log = slog.New(slog.DiscardHandler)
-	}
-	if g.max <= 0 {
-		g.max = conns
-	}
-	if g.perIP <= 0 {
-		g.perIP = perIP
-	}
-	return g
 }
 
 type connKey struct{}
 
-// Context lets a handler find its connection.
-func (g *Gate) Context(ctx context.Context, c net.Conn) context.Context {
+// context lets a handler find its connection.
+func (g *gate) context(ctx context.Context, c net.Conn) context.Context {
 	if tracked := trackedOf(c); tracked != nil {
 		return context.WithValue(ctx, connKey{}, tracked)
 	}
@@ -107,9 +140,6 @@ func Received(ctx context.Context) {
 	}
 }
 
-// Cut announces that nothing is answered any more.
-func (g *Gate) Cut() { close(g.cut) }
-
 // CutOff is closed when a request will get no answer; nil outside a server.
 func CutOff(ctx context.Context) <-chan struct{} {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
@@ -119,7 +149,7 @@ func CutOff(ctx context.Context) <-chan struct{} {
 }
 
 // Accept drops connections instead of failing on a lack of descriptors or memory (F11).
-func (g *Gate) Accept() (net.Conn, error) {
+func (g *gate) Accept() (net.Conn, error) {
 	const shortest, longest, quiet = 5 * time.Millisecond, time.Second, time.Minute
 	pause := shortest
 	var told time.Time
@@ -131,7 +161,7 @@ func (g *Gate) Accept() (net.Conn, error) {
 			}
 			if now := time.Now(); now.Sub(told) >= quiet {
 				told = now
-				g.log.Warn("cannot accept connections for the moment: raise the limit of open files if this stays",
+				g.o.Log.Warn("cannot accept connections for the moment: raise the limit of open files if this stays",
 					"err", err)
 			}
 			g.dropOne(netip.Prefix{})
@@ -148,32 +178,32 @@ func (g *Gate) Accept() (net.Conn, error) {
 		switch {
 		case !ok:
 			_ = c.Close()
-		case g.tls != nil:
-			return tls.Server(tracked, g.tls), nil // the handshake comes under the deadline of headers
+		case g.o.TLS != nil:
+			return tls.Server(tracked, g.o.TLS), nil // the handshake comes under the deadline of headers
 		default:
 			return tracked, nil
 		}
 	}
 }
 
+var lacks = []error{
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR,
+}
+
 func passing(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED,
-		syscall.EINTR} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // Close stops accepting, and drops connections without a request.
-func (g *Gate) Close() error {
+func (g *gate) Close() error {
 	err := g.Listener.Close()
 	g.once.Do(func() { close(g.closed) })
 	g.mu.Lock()
 	var drop []*conn
-	for c := range g.fresh {
-		drop = append(drop, c)
+	for c := range g.conns {
+		if c.phase == fresh {
+			drop = append(drop, c)
+		}
 	}
 	g.mu.Unlock()
 	for _, c := range drop {
@@ -182,21 +212,18 @@ func (g *Gate) Close() error {
 	return err
 }
 
-func (g *Gate) admit(raw net.Conn) (*conn, bool) {
-	c := &conn{Conn: raw, gate: g, ip: g.countedAs(raw.RemoteAddr()), phase: gone}
+func (g *gate) admit(raw net.Conn) (*conn, bool) {
+	c := &conn{Conn: raw, gate: g, ip: g.countedAs(raw.RemoteAddr())}
 	for {
 		g.mu.Lock()
 		crowded := netip.Prefix{}
 		switch {
-		case c.ip.IsValid() && g.byIP[c.ip] >= g.perIP:
+		case c.ip.IsValid() && g.byIP[c.ip] >= g.o.MaxConnsPerIP:
 			crowded = c.ip
-		case g.conns < g.max:
-			g.conns++
-			if c.ip.IsValid() {
-				g.byIP[c.ip]++
-			}
-			g.fresh[c] = struct{}{}
-			g.move(c, receiving)
+		case len(g.conns) < g.o.MaxConns:
+			g.conns[c] = struct{}{}
+			g.byIP[c.ip]++
+			g.move(c, fresh)
 			g.mu.Unlock()
 			return c, true
 		}
@@ -208,14 +235,12 @@ func (g *Gate) admit(raw net.Conn) (*conn, bool) {
 }
 
 // dropOne closes the connection that is missed least, of ip if it is valid.
-func (g *Gate) dropOne(ip netip.Prefix) bool {
+func (g *gate) dropOne(ip netip.Prefix) bool {
 	g.mu.Lock()
 	var victim *conn
-	for p := range g.queue {
-		for e := g.queue[p].Front(); e != nil && victim == nil; e = e.Next() {
-			if c := e.Value.(*conn); !ip.IsValid() || c.ip == ip { //nolint:forcetypeassert // nothing else is in it
-				victim = c
-			}
+	for c := range g.conns {
+		if c.phase != working && (!ip.IsValid() || c.ip == ip) && (victim == nil || c.missedLessThan(victim)) {
+			victim = c
 		}
 	}
 	if victim != nil {
@@ -230,18 +255,12 @@ func (g *Gate) dropOne(ip netip.Prefix) bool {
 }
 
 // countedAs is zero for an address that many clients may share.
-func (g *Gate) countedAs(addr net.Addr) netip.Prefix {
+func (g *gate) countedAs(addr net.Addr) netip.Prefix {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
 	}
-	ip := tcp.AddrPort().Addr()
-	for _, p := range g.exempt {
-		if p.Contains(ip.Unmap().WithZone("")) {
-			return netip.Prefix{}
-		}
-	}
-	return Client(ip)
+	return Client(tcp.AddrPort().Addr())
 }
 
 // Client is the limit's key for a client: its address, or its /64, because an IPv6 client chooses freely there.
@@ -261,8 +280,8 @@ func Client(ip netip.Addr) netip.Prefix {
 	return p
 }
 
-// State follows the server's state of a connection.
-func (g *Gate) State(nc net.Conn, s http.ConnState) {
+// state follows the server's state of a connection.
+func (g *gate) state(nc net.Conn, s http.ConnState) {
 	c := trackedOf(nc)
 	if c == nil {
 		return
@@ -284,36 +303,35 @@ func trackedOf(nc net.Conn) *conn {
 	return c
 }
 
-func (g *Gate) enter(c *conn, p phase) {
+// missedLessThan: idle ones go first, then who has been sending longest.
+func (c *conn) missedLessThan(o *conn) bool {
+	if (c.phase == idle) != (o.phase == idle) {
+		return c.phase == idle
+	}
+	return c.since < o.since
+}
+
+func (g *gate) enter(c *conn, p phase) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c.phase != gone {
-		delete(g.fresh, c)
 		g.move(c, p)
 	}
 }
 
-func (g *Gate) move(c *conn, p phase) {
-	if c.place != nil {
-		g.queue[c.phase].Remove(c.place)
-		c.place = nil
-	}
-	if c.phase = p; p < working {
-		c.place = g.queue[p].PushBack(c)
-	}
+func (g *gate) move(c *conn, p phase) {
+	g.moves++
+	c.phase, c.since = p, g.moves
 }
 
-func (g *Gate) leave(c *conn) {
+func (g *gate) leave(c *conn) {
 	if c.phase == gone {
 		return
 	}
-	g.move(c, gone)
-	delete(g.fresh, c)
-	g.conns--
-	if c.ip.IsValid() {
-		if g.byIP[c.ip]--; g.byIP[c.ip] == 0 {
-			delete(g.byIP, c.ip)
-		}
+	c.phase = gone
+	delete(g.conns, c)
+	if g.byIP[c.ip]--; g.byIP[c.ip] == 0 {
+		delete(g.byIP, c.ip)
 	}
 }
 

@@ -53,9 +53,9 @@ func TestCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		g := New(Options{Listener: p, MaxConns: 3, MaxConnsPerIP: 2})
+		g := newGate(Options{Listener: p, MaxConns: 3, MaxConnsPerIP: 2})
 		answer := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { Received(r.Context()) })
-		srv := &http.Server{Handler: answer, ConnState: g.State, ConnContext: g.Context, IdleTimeout: time.Second}
+		srv := &http.Server{Handler: answer, ConnState: g.state, ConnContext: g.context, IdleTimeout: time.Second}
 		go func() { _ = srv.Serve(g) }()
 		for n := range 40 {
 			c := p.dial(fmt.Sprintf("203.0.113.%d:%d", n%3, n+1))
@@ -74,16 +74,21 @@ func TestCounts(t *testing.T) {
 			for _, n := range g.byIP {
 				sum += n
 			}
-			if queued := g.queue[idle].Len() + g.queue[receiving].Len(); g.conns > 3 || g.conns != sum || g.conns != queued {
-				t.Errorf("%d connections, %d by address, %d queued", g.conns, sum, queued)
+			if len(g.conns) > 3 || len(g.conns) != sum {
+				t.Errorf("%d connections, %d by address", len(g.conns), sum)
+			}
+			for c := range g.conns {
+				if c.phase == gone || c.phase == working {
+					t.Errorf("a connection that nobody answers is in phase %d", c.phase)
+				}
 			}
 			g.mu.Unlock()
 			defer c.Close()
 		}
 		_ = srv.Close()
 		synctest.Wait()
-		if g.conns != 0 || len(g.byIP) != 0 || len(g.fresh) != 0 {
-			t.Errorf("left: %d, %v, %v", g.conns, g.byIP, g.fresh)
+		if len(g.conns) != 0 || len(g.byIP) != 0 {
+			t.Errorf("left: %v, %v", g.conns, g.byIP)
 		}
 		if _, err := g.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("a closed gate accepts: %v", err)

@@ -3,6 +3,7 @@ package rsdoc
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -60,37 +61,14 @@ func safeCut(b []byte) int {
 }
 
 func (s *scanner) takeText(b []byte) error {
-	if plain(b) && bytes.IndexByte(b, ']') < 0 {
-		return s.appendText(b)
-	}
 	if j := bytes.Index(b, []byte("]]>")); j >= 0 {
 		return s.errorAt(Malformed, j, "]]> outside of a CDATA section")
 	}
-	for i := 0; i < len(b); {
-		n := bytes.IndexByte(b[i:], '&')
-		if n < 0 {
-			n = len(b) - i
-		}
-		if err := s.appendText(b[i : i+n]); err != nil {
-			return err
-		}
-		if i += n; i == len(b) {
-			break
-		}
-		r, n, fault := reference(b[i:])
-		if fault != "" {
-			return s.errorAt(Malformed, i, fault)
-		}
-		if s.collect {
-			s.text = utf8.AppendRune(s.text, r)
-		}
-		i += n
-	}
-	return nil
+	return s.keepExpanded(b, content)
 }
 
-// Each line end becomes one newline (XML 1.0, 2.11).
-func (s *scanner) appendText(b []byte) error {
+// keep appends to the text of the element, where it is asked for.
+func (s *scanner) keep(b []byte) error {
 	if !s.collect {
 		return nil
 	}
@@ -100,48 +78,61 @@ func (s *scanner) appendText(b []byte) error {
 			Detail: fmt.Sprintf("more than %d bytes of text in an element", s.limits.Text),
 		}
 	}
-	for len(b) > 0 {
-		n := bytes.IndexByte(b, '\r')
-		if n < 0 {
-			s.text = append(s.text, b...)
-			return nil
-		}
-		s.text = append(append(s.text, b[:n]...), '\n')
-		if b = b[n+1:]; len(b) > 0 && b[0] == '\n' {
-			b = b[1:]
-		}
-	}
+	s.text = append(s.text, b...)
 	return nil
 }
 
-// attrValue resolves the references of an attribute's value and turns white space into spaces (XML 1.0, 3.3.3). The
-// result is in s.scratch.
-func (s *scanner) attrValue(b []byte, i int) ([]byte, error) {
-	from := len(s.scratch)
+func (s *scanner) keepExpanded(b []byte, in place) error {
+	if plain(b) {
+		return s.keep(b)
+	}
+	b, err := s.expand(s.scratch[:0], b, 0, in)
+	if err != nil {
+		return err
+	}
+	s.scratch = b[:0]
+	return s.keep(b)
+}
+
+// place is where a text stands.
+type place uint8
+
+const (
+	content place = iota
+	attributeValue
+	section // of CDATA
+)
+
+// expand appends b, which is at offset i of the token, to dst: references resolved, each line end one newline (XML 1.0,
+// 2.11), and in an attribute's value all white space spaces (3.3.3).
+func (s *scanner) expand(dst, b []byte, i int, in place) ([]byte, error) {
 	for j := 0; j < len(b); j++ {
-		switch c := b[j]; c {
-		case '<':
-			return nil, s.errorAt(Malformed, i+j, "a '<' in an attribute value")
-		case '&':
+		c := b[j]
+		switch {
+		case c == '&' && in != section:
 			r, n, fault := reference(b[j:])
 			if fault != "" {
 				return nil, s.errorAt(Malformed, i+j, fault)
 			}
-			s.scratch = utf8.AppendRune(s.scratch, r)
+			dst = utf8.AppendRune(dst, r)
 			j += n - 1
-		case '\r':
-			if j+1 < len(b) && b[j+1] == '\n' {
-				j++
-			}
-			s.scratch = append(s.scratch, ' ')
-		case '\n', '\t':
-			s.scratch = append(s.scratch, ' ')
-		default:
-			s.scratch = append(s.scratch, c)
+			continue
+		case c == '<' && in == attributeValue:
+			return nil, s.errorAt(Malformed, i+j, "a '<' in an attribute value")
+		case c == '\r' && j+1 < len(b) && b[j+1] == '\n':
+			continue
+		case c == '\r':
+			c = '\n'
 		}
+		if in == attributeValue && isSpace(c) {
+			c = ' '
+		}
+		dst = append(dst, c)
 	}
-	return s.scratch[from:len(s.scratch):len(s.scratch)], nil
+	return dst, nil
 }
+
+var entities = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\''}
 
 // reference reads one of the five predefined entities or a character reference at the beginning of b.
 func reference(b []byte) (r rune, n int, fault string) {
@@ -150,38 +141,24 @@ func reference(b []byte) (r rune, n int, fault string) {
 		return 0, 0, "an & that begins no reference"
 	}
 	name := b[1:end]
-	switch string(name) {
-	case "amp":
-		return '&', end + 1, ""
-	case "lt":
-		return '<', end + 1, ""
-	case "gt":
-		return '>', end + 1, ""
-	case "quot":
-		return '"', end + 1, ""
-	case "apos":
-		return '\'', end + 1, ""
+	if r, ok := entities[string(name)]; ok {
+		return r, end + 1, ""
 	}
 	if len(name) < 2 || name[0] != '#' {
 		return 0, 0, "a reference to an entity that XML does not predefine"
 	}
-	digits, radix := name[1:], rune(10)
+	digits, radix := name[1:], 10
 	if digits[0] == 'x' {
 		digits, radix = digits[1:], 16
 	}
-	for _, c := range digits {
-		d := rune(hexDigit(c))
-		if d >= radix {
-			return 0, 0, "a character reference that is no number"
-		}
-		if r = r*radix + d; r > utf8.MaxRune {
-			return 0, 0, "a reference to no character"
-		}
+	code, err := strconv.ParseUint(string(digits), radix, 31)
+	if err != nil {
+		return 0, 0, "a character reference that is no number"
 	}
-	if len(digits) == 0 || !xmlChar(r) {
+	if !xmlChar(rune(code)) {
 		return 0, 0, "a reference to a character that XML does not allow"
 	}
-	return r, end + 1, ""
+	return rune(code), end + 1, ""
 }
 
 // xmlChar is the production Char of XML 1.0.

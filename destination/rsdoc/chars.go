@@ -1,7 +1,10 @@
 package rsdoc
 
 import (
+	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -58,20 +61,11 @@ func foldEqual[T text](s T, want string) bool {
 
 // parseLength is -1 for anything but a decimal number [7].
 func parseLength[T text](s T) int64 {
-	s = trimSpace(s)
-	if len(s) == 0 {
+	n, err := strconv.ParseUint(string(trimSpace(s)), 10, 63)
+	if err != nil {
 		return -1
 	}
-	const last = (1<<63 - 1) / 10
-	var n int64
-	for i := range len(s) {
-		d := int64(s[i]) - '0'
-		if d < 0 || d > 9 || n > last || n == last && d > 7 {
-			return -1
-		}
-		n = n*10 + d
-	}
-	return n
+	return int64(n)
 }
 
 // quote shortens foreign text for a message, so that no peer decides its length.
@@ -83,13 +77,12 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-type qname struct{ full, prefix, local []byte }
-
-func split(full []byte, colon int) qname {
+// split parts a qualified name at its colon, 0 for none.
+func split(full []byte, colon int) (prefix, local []byte) {
 	if colon == 0 {
-		return qname{full: full, local: full}
+		return nil, full
 	}
-	return qname{full: full, prefix: full[:colon], local: full[colon+1:]}
+	return full[:colon], full[colon+1:]
 }
 
 // name finds the end of the qualified name at i of the token at pos, and its colon, 0 for none. Where b ends in or
@@ -138,21 +131,21 @@ const (
 	isWide // part of a character beyond ASCII
 )
 
-// A constant, so that nothing can change the table.
-const nameClasses = n16 + n16 + n8 + n4 + "\x00\x02\x02\x00" + // - .
-	"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x03" + n4 + "\x00" + // digits and colon
-	"\x00" + az + n4 + "\x01" + // A to Z and _
-	"\x00" + az + n4 + "\x00" +
-	w32 + w32 + w32 + w32
-
-const (
-	n4  = "\x00\x00\x00\x00"
-	n8  = n4 + n4
-	n16 = n8 + n8
-	az  = "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
-	w8  = "\x04\x04\x04\x04\x04\x04\x04\x04"
-	w32 = w8 + w8 + w8 + w8
-)
+var nameClasses = func() (of [256]byte) {
+	for c := range of {
+		switch c := byte(c); {
+		case 'a' <= lower(c) && lower(c) <= 'z', c == '_':
+			of[c] = isNameStart
+		case isDigit(c), c == '-', c == '.':
+			of[c] = isNameRest
+		case c == ':':
+			of[c] = isColon
+		case c >= utf8.RuneSelf:
+			of[c] = isWide
+		}
+	}
+	return of
+}()
 
 func wideName(b []byte) bool {
 	for i := 0; i < len(b); {
@@ -184,4 +177,97 @@ func clip(b []byte) string {
 		return string(b[:most]) + "…"
 	}
 	return string(b)
+}
+
+// uri is the absolute URI of b: exactly b where it is absolute (identity is the string, F81), else resolved. fault is
+// the end of a sentence.
+func (r *Reader) uri(b []byte) (uri, fault string) {
+	if len(b) == 0 {
+		return "", "is empty"
+	}
+	s := string(b)
+	if plainHTTP(s) {
+		return s, ""
+	}
+	u, err := url.Parse(s)
+	if err != nil { // servers accept a stray % (contract.md 5)
+		u, err = url.Parse(escapeStrayPercent(s))
+	}
+	switch {
+	case err != nil:
+		return "", "is no URI"
+	case !u.IsAbs() && r.opts.Base == nil:
+		return "", "is relative, and there is nothing to resolve it against"
+	case !u.IsAbs():
+		u = r.opts.Base.ResolveReference(u)
+		s = u.String()
+	}
+	if !u.IsAbs() || (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() == "" {
+		return "", "is a URI without scheme or host"
+	}
+	return s, ""
+}
+
+// plainHTTP reports URIs that need no parser. It accepts nothing that url.Parse refuses, and saves its allocation for
+// nearly every entry.
+func plainHTTP(s string) bool {
+	const secure, open = "https://", "http://"
+	i := len(open)
+	if strings.HasPrefix(s, secure) {
+		i = len(secure)
+	} else if !strings.HasPrefix(s, open) {
+		return false
+	}
+	host := i
+	for i < len(s) && hostChar(s[i]) {
+		i++
+	}
+	if i == host {
+		return false
+	}
+	if i < len(s) && s[i] == ':' {
+		port := i + 1
+		for i = port; i < len(s) && isDigit(s[i]); i++ {
+		}
+		if i == port {
+			return false
+		}
+	}
+	if i < len(s) && s[i] != '/' && s[i] != '?' {
+		return false
+	}
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '%':
+			if i+2 >= len(s) || hexDigit(s[i+1])|hexDigit(s[i+2]) > 15 {
+				return false
+			}
+			i += 2
+		case c <= ' ' || c == 0x7F:
+			return false
+		}
+	}
+	return true
+}
+
+var percent = regexp.MustCompile("%([0-9A-Fa-f]{2})?")
+
+func escapeStrayPercent(s string) string {
+	from := 0
+	if _, rest, ok := strings.Cut(s, "//"); ok {
+		if from = strings.IndexAny(rest, "/?#"); from < 0 {
+			return s
+		}
+		from += len(s) - len(rest)
+	}
+	return s[:from] + percent.ReplaceAllStringFunc(s[from:], func(found string) string {
+		if found == "%" {
+			return "%25"
+		}
+		return found
+	})
+}
+
+func hostChar(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '.' || c == '-' || c == '_'
 }

@@ -19,11 +19,10 @@ func ParseMicros(s string) (Micros, error) {
 // parseMicros returns NoTime and what is wrong, or the instant. It allocates nothing.
 func parseMicros[T text](s T) (Micros, string) {
 	s = trimSpace(s)
-	d, rest, fault := parseDate(s)
+	seconds, rest, fault := parseDate(s)
 	if fault != "" {
 		return NoTime, fault
 	}
-	seconds := d * 86400
 	var micros int64
 	if len(rest) > 0 {
 		clock, fraction, fault := parseClock(rest)
@@ -39,37 +38,51 @@ func parseMicros[T text](s T) (Micros, string) {
 	return m, ""
 }
 
-// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD: days since 1970 and the rest, which is empty or begins with T.
-func parseDate[T text](s T) (days int64, rest T, fault string) {
-	var none T
+// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD: seconds since 1970 and the rest, which is empty or begins with T.
+func parseDate[T text](s T) (seconds int64, rest T, fault string) {
 	year, ok := number(s, 0, 4)
 	if !ok {
-		return 0, none, "no year of four digits at the start"
+		return 0, rest, "no year of four digits at the start"
 	}
 	month, day := 1, 1
-	switch {
-	case len(s) == 4:
-		return civilDays(year, month, day), none, ""
-	case s[4] != '-':
-		return 0, none, "no - after the year"
+	if len(s) > 4 {
+		if s[4] != '-' {
+			return 0, rest, "no - after the year"
+		}
+		if month, ok = number(s, 5, 2); !ok || month < 1 || month > 12 {
+			return 0, rest, "no month from 01 to 12"
+		}
 	}
-	if month, ok = number(s, 5, 2); !ok || month < 1 || month > 12 {
-		return 0, none, "no month from 01 to 12"
+	if len(s) > 7 {
+		if s[7] != '-' {
+			return 0, rest, "no - after the month"
+		}
+		if day, ok = number(s, 8, 2); !ok {
+			return 0, rest, "no such day of the month"
+		}
+		if rest = s[10:]; len(rest) > 0 && rest[0] != 'T' && rest[0] != 't' {
+			return 0, rest, "no T after the date"
+		}
 	}
-	switch {
-	case len(s) == 7:
-		return civilDays(year, month, day), none, ""
-	case s[7] != '-':
-		return 0, none, "no - after the month"
+	leap := year%4 == 0 && (year%100 != 0 || year%400 == 0)
+	first, next := daysBefore[month-1], daysBefore[month]
+	if leap && month >= 2 {
+		next++
 	}
-	if day, ok = number(s, 8, 2); !ok || day < 1 || day > monthDays(year, month) {
-		return 0, none, "no such day of the month"
+	if leap && month > 2 {
+		first++
 	}
-	if len(s) > 10 && s[10] != 'T' && s[10] != 't' {
-		return 0, none, "no T after the date"
+	if day < 1 || day > next-first {
+		return 0, rest, "no such day of the month"
 	}
-	return civilDays(year, month, day), s[10:], ""
+	const daysTo1970 = 719_528 // from the first day of the year 0
+	leaps := (year+3)/4 - (year+99)/100 + (year+399)/400
+	return int64(365*year+leaps+first+day-1-daysTo1970) * 86400, rest, ""
 }
+
+// daysBefore counts the days of a year before each month, but for the leap day. The package time takes a quarter
+// longer for a list.
+var daysBefore = [...]int{0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365}
 
 // parseClock reads Thh:mm, optional seconds and fraction, and the zone: seconds after midnight UTC and microseconds.
 func parseClock[T text](s T) (seconds, micros int64, fault string) {
@@ -135,32 +148,6 @@ func number[T text](s T, i, n int) (v int, ok bool) {
 		i++
 	}
 	return v, true
-}
-
-func monthDays(year, month int) int {
-	switch month {
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
-}
-
-// civilDays counts the days from 1970-01-01. Its years begin in March, so that the leap day is the last; 153 days are
-// the five months from March, and again from August.
-func civilDays(year, month, day int) int64 {
-	y := int64(year)
-	m := int64(month) - 3
-	if m < 0 {
-		y, m = y-1, m+12
-	}
-	const cycle, daysTo1970 = 146_097, 719_468 // days of 400 years; from 0000-03-01 to 1970-01-01
-	y += 400                                   // no division sees a negative number
-	return y*365 + y/4 - y/100 + y/400 + (153*m+2)/5 + int64(day) - 1 - cycle - daysTo1970
 }
 
 // Micros is an instant: microseconds since 1970 UTC, in Source time. Its absence is NoTime, not the zero value.

@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"slices"
 )
 
 // Algorithm is a digest algorithm of the hash attribute [7]; a larger value is stronger.
@@ -26,56 +25,34 @@ const (
 	SHA512
 )
 
+var algorithms = [...]struct {
+	name, other string // as the hash attribute writes it, and as others do
+	size        int
+	new         func() hash.Hash
+}{
+	None: {new: func() hash.Hash { return nil }},
+	MD5:  {"md5", "md-5", md5.Size, md5.New}, SHA1: {"sha-1", "sha1", sha1.Size, sha1.New},
+	SHA256: {"sha-256", "sha256", sha256.Size, sha256.New},
+	SHA384: {"sha-384", "sha384", sha512.Size384, sha512.New384},
+	SHA512: {"sha-512", "sha512", sha512.Size, sha512.New},
+}
+
 // String is the name as the hash attribute writes it.
-func (a Algorithm) String() string {
-	switch a {
-	case MD5:
-		return "md5"
-	case SHA1:
-		return "sha-1"
-	case SHA256:
-		return "sha-256"
-	case SHA384:
-		return "sha-384"
-	case SHA512:
-		return "sha-512"
+func (a Algorithm) String() string { return algorithms[a.known()].name }
+
+// known is None for what is no algorithm.
+func (a Algorithm) known() Algorithm {
+	if a > SHA512 {
+		return None
 	}
-	return ""
+	return a
 }
 
 // Size is the number of bytes of a sum; 0 for None.
-func (a Algorithm) Size() int {
-	switch a {
-	case MD5:
-		return md5.Size
-	case SHA1:
-		return sha1.Size
-	case SHA256:
-		return sha256.Size
-	case SHA384:
-		return sha512.Size384
-	case SHA512:
-		return sha512.Size
-	}
-	return 0
-}
+func (a Algorithm) Size() int { return algorithms[a.known()].size }
 
 // New starts a computation; nil for None.
-func (a Algorithm) New() hash.Hash {
-	switch a {
-	case MD5:
-		return md5.New()
-	case SHA1:
-		return sha1.New()
-	case SHA256:
-		return sha256.New()
-	case SHA384:
-		return sha512.New384()
-	case SHA512:
-		return sha512.New()
-	}
-	return nil
-}
+func (a Algorithm) New() hash.Hash { return algorithms[a.known()].new() }
 
 // Digest is one usable digest. Digests are comparable with ==; the zero value is no digest.
 type Digest struct {
@@ -88,7 +65,7 @@ func (d Digest) Bytes() []byte { return d.Sum[:d.Alg.Size()] }
 
 // String is "sha-256:hex" in lower case; "" for the zero value.
 func (d Digest) String() string {
-	if d.Alg.Size() == 0 {
+	if d.Alg == None {
 		return ""
 	}
 	var room [160]byte // on the stack: each listed resource has one
@@ -118,50 +95,40 @@ func ParseDigest(s string) (Digest, error) {
 // bad counts the other tokens, except those of unknown algorithms. Where digests of one algorithm differ none can be
 // believed, so all of them are bad (F49).
 func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
-	var conflict [SHA512 + 1]bool
-	base := len(dst)
+	var found [len(algorithms)]struct {
+		first  Digest
+		differ int // how many cannot be believed
+	}
 	for i := 0; i < len(s); {
-		if isSpace(s[i]) {
-			i++
-			continue
-		}
 		from := i
 		for i < len(s) && !isSpace(s[i]) {
 			i++
 		}
-		dst = append(dst, Digest{})
-		last := len(dst) - 1
-		verdict := parseToken(s[from:i], &dst[last])
-		if verdict != tokenUsable {
-			dst = dst[:last]
-			if verdict == tokenBad {
-				bad++
-			}
+		if from == i {
+			i++
 			continue
 		}
-		// Move it to its position by strength, and look for another one of its algorithm on the way.
-		at := last
-		for at > base && dst[at-1].Alg < dst[last].Alg {
-			at--
-		}
-		switch alg := dst[last].Alg; {
-		case at > base && dst[at-1].Alg == alg:
-			if conflict[alg] || dst[at-1] != dst[last] {
-				if bad++; !conflict[alg] {
-					conflict[alg] = true
-					bad++
-				}
+		var d Digest
+		switch parseToken(s[from:i], &d) {
+		case tokenUsable:
+			switch f := &found[d.Alg]; {
+			case f.first.Alg == None:
+				f.first = d
+			case f.differ > 0:
+				f.differ++
+			case f.first != d:
+				f.differ = 2
 			}
-			dst = dst[:last]
-		case at < last:
-			d := dst[last]
-			copy(dst[at+1:], dst[at:last])
-			dst[at] = d
+		case tokenBad:
+			bad++
+		case tokenUnknown:
 		}
 	}
-	if conflict != [SHA512 + 1]bool{} {
-		kept := slices.DeleteFunc(dst[base:], func(d Digest) bool { return conflict[d.Alg] })
-		dst = dst[:base+len(kept)]
+	for i := len(found) - 1; i > 0; i-- {
+		if f := &found[i]; f.differ == 0 && f.first.Alg != None {
+			dst = append(dst, f.first)
+		}
+		bad += found[i].differ
 	}
 	return dst, bad
 }
@@ -199,25 +166,10 @@ func parseToken[T text](s T, d *Digest) tokenVerdict {
 }
 
 func algorithmOf[T text](s T) Algorithm {
-	if foldEqual(s, "md5") || foldEqual(s, "md-5") {
-		return MD5
-	}
-	if len(s) < 4 || !foldEqual(s[:3], "sha") {
-		return None
-	}
-	s = s[3:]
-	if s[0] == '-' {
-		s = s[1:]
-	}
-	switch string(s) {
-	case "1":
-		return SHA1
-	case "256":
-		return SHA256
-	case "384":
-		return SHA384
-	case "512":
-		return SHA512
+	for a := MD5; a <= SHA512; a++ {
+		if foldEqual(s, algorithms[a].name) || foldEqual(s, algorithms[a].other) {
+			return a
+		}
 	}
 	return None
 }

@@ -24,16 +24,16 @@ func (r *Reader) readEntry() error {
 		}
 		local := r.s.local
 		switch {
-		case r.s.ns == nsSitemap && string(local) == "loc":
+		case string(local) == "loc" && r.s.ns == NamespaceSitemap:
 			err = r.readLoc(hasLoc)
 			hasLoc = true
-		case r.s.ns == nsSitemap && string(local) == "lastmod":
+		case string(local) == "lastmod" && r.s.ns == NamespaceSitemap:
 			err = r.readLastMod(hasLastMod)
 			hasLastMod = true
-		case r.s.ns == nsRS && string(local) == "md":
+		case string(local) == "md" && r.s.ns == NamespaceRS:
 			r.readMD()
 			err = r.skipElement()
-		case r.s.ns == nsRS && string(local) == "ln":
+		case string(local) == "ln" && r.s.ns == NamespaceRS:
 			if err = r.entryLink(); err == nil {
 				err = r.skipElement()
 			}
@@ -143,12 +143,12 @@ func (r *Reader) entryMD(e *Entry) {
 	e.HasMD = true
 	for i := range r.s.attrs {
 		a := &r.s.attrs[i]
-		if a.ns != nsNone {
+		if a.ns != "" {
 			continue
 		}
 		switch string(a.local) {
 		case "capability":
-			e.Capability = parseKind(a.value, r.intern)
+			e.Capability = parseKind(a.value, r.s.intern)
 		case "change":
 			e.Change = parseChange(trimSpace(a.value))
 		case "datetime":
@@ -166,46 +166,32 @@ func (r *Reader) entryMD(e *Entry) {
 		case "length":
 			e.Length = parseLength(a.value)
 		case "type":
-			e.Type = r.intern(trimSpace(a.value))
+			e.Type = r.s.intern(trimSpace(a.value))
 		case "encoding":
-			e.Encoding = r.intern(trimSpace(a.value))
+			e.Encoding = r.s.intern(trimSpace(a.value))
 		case "path":
 			e.Path = string(a.value)
 		}
 	}
 }
 
+var changes = [...]string{"", "created", "updated", "deleted", "unknown"}
+
 func parseChange(b []byte) Change {
-	switch {
-	case foldEqual(b, "created"):
-		return ChangeCreated
-	case foldEqual(b, "updated"):
-		return ChangeUpdated
-	case foldEqual(b, "deleted"):
-		return ChangeDeleted
+	for c := ChangeCreated; c < ChangeUnknown; c++ {
+		if foldEqual(b, changes[c]) {
+			return c
+		}
 	}
 	return ChangeUnknown
 }
 
 // String is the change as the attribute writes it.
-func (c Change) String() string {
-	switch c {
-	case ChangeNone:
-		return ""
-	case ChangeCreated:
-		return "created"
-	case ChangeUpdated:
-		return "updated"
-	case ChangeDeleted:
-		return "deleted"
-	}
-	return "unknown"
-}
+func (c Change) String() string { return changes[min(c, ChangeUnknown)] }
 
 func (r *Reader) rootLink() error {
 	ln, fault := r.parseLink(nil)
 	if fault != "" {
-		r.warn("a link on the root " + fault + ": left out")
 		return nil
 	}
 	if err := r.countLink(len(r.head.Links), &r.headBytes, &ln); err != nil {
@@ -248,12 +234,12 @@ func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
 	fault = "has no href"
 	for i := range r.s.attrs {
 		a := &r.s.attrs[i]
-		if a.ns != nsNone {
+		if a.ns != "" {
 			continue
 		}
 		switch string(a.local) {
 		case "rel":
-			ln.Rel = r.intern(trimSpace(a.value))
+			ln.Rel = r.s.intern(trimSpace(a.value))
 		case "href":
 			ln.Href, fault = r.uri(trimSpace(a.value))
 		case "pri":
@@ -261,7 +247,7 @@ func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
 		case "modified":
 			ln.Modified, _ = parseMicros(a.value)
 		case "type":
-			ln.Type = r.intern(trimSpace(a.value))
+			ln.Type = r.s.intern(trimSpace(a.value))
 		case "length":
 			ln.Length = parseLength(a.value)
 		case "hash":

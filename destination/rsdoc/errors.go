@@ -28,28 +28,13 @@ const (
 	Limit
 )
 
-// String names the problem for status, metrics and logs.
-func (p Problem) String() string {
-	switch p {
-	case NotXML:
-		return "not XML"
-	case Malformed:
-		return "malformed"
-	case Forbidden:
-		return "forbidden markup"
-	case WrongEncoding:
-		return "wrong encoding"
-	case WrongRoot:
-		return "wrong root"
-	case WrongKind:
-		return "wrong kind"
-	case Truncated:
-		return "truncated"
-	case Limit:
-		return "over a limit"
-	}
-	return "unknown problem"
+var problems = [...]string{
+	"unknown problem", "not XML", "malformed", "forbidden markup", "wrong encoding", "wrong root", "wrong kind",
+	"truncated", "over a limit",
 }
+
+// String names the problem for status, metrics and logs.
+func (p Problem) String() string { return problems[p] }
 
 // DocumentError is why and where a document was refused. Failures of the underlying reader (network, disk) are no
 // DocumentErrors; they come wrapped, for errors.Is and errors.As.

@@ -52,8 +52,8 @@ func TestExamples(t *testing.T) {
 					t.Errorf("%s, %s: error %v, want the wrong root", name, way, d.Err)
 				}
 				continue
-			case d.Err != nil || d.Skipped != 0 || len(d.Head.Warnings) != 0:
-				t.Errorf("%s, %s: error %v, skipped %s, warnings %v", name, way, d.Err, d.First, d.Head.Warnings)
+			case d.Err != nil || d.Skipped != 0:
+				t.Errorf("%s, %s: error %v, skipped %s", name, way, d.Err, d.First)
 			case (d.Head.Kind == KindUnknown) != noKind[name] || d.Head.HasMD == noKind[name]:
 				t.Errorf("%s, %s: kind %q", name, way, d.Head.Kind)
 			case (d.Head.Shape == Index) != strings.Contains(doc, "<sitemapindex"):

@@ -89,12 +89,9 @@ func problemOf(err error) Problem {
 func dump(d document) string {
 	var b bytes.Buffer
 	h := d.Head
-	fmt.Fprintf(&b, "shape=%d kind=%q raw=%q md=%v at=%s completed=%s from=%s until=%s modified=%s\n",
-		h.Shape, h.Kind, h.RawKind, h.HasMD, h.At, h.Completed, h.From, h.Until, h.Modified)
+	fmt.Fprintf(&b, "shape=%d kind=%q raw=%q md=%v at=%s completed=%s from=%s until=%s\n",
+		h.Shape, h.Kind, h.RawKind, h.HasMD, h.At, h.Completed, h.From, h.Until)
 	dumpLinks(&b, h.Links)
-	for _, w := range h.Warnings {
-		fmt.Fprintf(&b, "  warning %s\n", w)
-	}
 	for _, e := range d.Entries {
 		fmt.Fprintf(&b, "%d %s lastmod=%s md=%v capability=%q change=%q datetime=%s at=%s completed=%s from=%s until=%s digests=%v bad=%d length=%d type=%q encoding=%q path=%q badlinks=%d\n",
 			e.Ordinal, e.Loc, e.LastMod, e.HasMD, e.Capability, e.Change, e.Datetime, e.At, e.Completed, e.From, e.Until,

@@ -40,22 +40,43 @@ func (s *scanner) comment() error {
 		return s.errorAt(Malformed, 0, "<! followed by neither a comment nor a CDATA section")
 	}
 	s.pos += 4
+	if err := s.upTo("--", "a comment", false); err != nil {
+		return err
+	}
+	if err := s.require(1, "a comment"); err != nil {
+		return err
+	}
+	if s.buf[s.pos] != '>' {
+		return s.errorAt(Malformed, -len("--"), "-- inside a comment")
+	}
+	s.pos++
+	return nil
+}
+
+// upTo moves behind the next mark. With keep what lies before it counts as text.
+func (s *scanner) upTo(mark, inside string, keep bool) error {
 	for {
 		b := s.buf[s.pos:s.end]
-		n := bytes.Index(b, []byte("--"))
-		if n >= 0 && n+2 < len(b) {
-			if b[n+2] != '>' {
-				return s.errorAt(Malformed, n, "-- inside a comment")
+		n := bytes.Index(b, []byte(mark))
+		whole := n >= 0
+		if !whole {
+			n = max(0, len(b)-len(mark)+1)
+			if n > 0 && b[n-1] == '\r' { // with the next byte it may be one line end
+				n--
 			}
-			s.pos += n + 3
-			return nil
 		}
-		if n < 0 {
-			n = max(0, len(b)-1) // the last byte may be the first hyphen
+		if keep {
+			if err := s.keepExpanded(b[:n], section); err != nil {
+				return err
+			}
 		}
 		s.pos += n
+		if whole {
+			s.pos += len(mark)
+			return nil
+		}
 		if !s.more() {
-			return s.truncated("inside a comment")
+			return s.truncated("inside " + inside)
 		}
 	}
 }
@@ -72,28 +93,7 @@ func (s *scanner) cdata() error {
 		return s.errorAt(Malformed, 0, "a CDATA section outside of the root element")
 	}
 	s.pos += len(opening)
-	for {
-		b := s.buf[s.pos:s.end]
-		n := bytes.Index(b, []byte("]]>"))
-		whole := n >= 0
-		if !whole {
-			n = max(0, len(b)-2)
-			if n > 0 && b[n-1] == '\r' {
-				n--
-			}
-		}
-		if err := s.appendText(b[:n]); err != nil {
-			return err
-		}
-		s.pos += n
-		if whole {
-			s.pos += 3
-			return nil
-		}
-		if !s.more() {
-			return s.truncated("inside a CDATA section")
-		}
-	}
+	return s.upTo("]]>", "a CDATA section", true)
 }
 
 func (s *scanner) instruction() error {
@@ -112,7 +112,7 @@ func (s *scanner) instruction() error {
 			}
 			if !foldEqual(name, "xml") {
 				s.pos += i
-				return s.skipInstruction()
+				return s.upTo("?>", "a processing instruction", false)
 			}
 			if late || string(name) != "xml" {
 				return s.errorAt(Malformed, 0, "an XML declaration that is not at the beginning of the document")
@@ -122,20 +122,6 @@ func (s *scanner) instruction() error {
 		if len(b) == maxInstruction {
 			return s.errorAt(Limit, 0, "a processing instruction with a name of more than 1024 bytes")
 		}
-		if !s.more() {
-			return s.truncated("inside a processing instruction")
-		}
-	}
-}
-
-func (s *scanner) skipInstruction() error {
-	for {
-		b := s.buf[s.pos:s.end]
-		if n := bytes.Index(b, []byte("?>")); n >= 0 {
-			s.pos += n + 2
-			return nil
-		}
-		s.pos += max(0, len(b)-1)
 		if !s.more() {
 			return s.truncated("inside a processing instruction")
 		}
@@ -162,32 +148,28 @@ func (s *scanner) xmlDeclaration() error {
 	if err != nil || m != len(tag)+1 || s.empty {
 		return s.errorAt(Malformed, 0, "an XML declaration that cannot be read")
 	}
-	order := []string{"version", "encoding", "standalone"}
-	for i, a := range s.attrs {
-		for len(order) > 0 && order[0] != string(a.local) && i > 0 {
-			order = order[1:]
-		}
-		if len(order) == 0 || order[0] != string(a.local) || a.prefix != nil {
-			return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
-		}
-		order = order[1:]
-		value := string(a.value)
-		switch string(a.local) {
-		case "version":
-			if len(value) < 3 || !strings.HasPrefix(value, "1.") || strings.Trim(value[2:], "0123456789") != "" {
-				return s.errorAt(Malformed, 0, "XML of version "+quote(value)+"; only 1.0 is read")
-			}
-		case "encoding":
-			switch strings.ToLower(value) {
-			case "utf-8", "utf8", "us-ascii", "ascii":
-			default:
-				return s.errorAt(WrongEncoding, 0, "the document declares the encoding "+quote(value)+
-					"; only UTF-8 is read")
-			}
-		}
+	var names []string
+	for _, a := range s.attrs {
+		names = append(names, string(a.prefix)+string(a.local))
 	}
-	if len(s.attrs) == 0 {
+	switch strings.Join(names, " ") {
+	case "version", "version encoding", "version standalone", "version encoding standalone":
+	case "":
 		return s.errorAt(Malformed, 0, "an XML declaration without a version")
+	default:
+		return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
+	}
+	version := string(s.attrs[0].value)
+	if len(version) < 3 || !strings.HasPrefix(version, "1.") || strings.Trim(version[2:], "0123456789") != "" {
+		return s.errorAt(Malformed, 0, "XML of version "+quote(version)+"; only 1.0 is read")
+	}
+	if len(names) > 1 && names[1] == "encoding" {
+		switch encoding := string(s.attrs[1].value); strings.ToLower(encoding) {
+		case "utf-8", "utf8", "us-ascii", "ascii":
+		default:
+			return s.errorAt(WrongEncoding, 0, "the document declares the encoding "+quote(encoding)+
+				"; only UTF-8 is read")
+		}
 	}
 	s.pos += n + 2
 	return nil

@@ -144,7 +144,7 @@ func (o oracle) head(n *node) Head {
 	h := NewHead(List, KindUnknown)
 	h.HasMD, h.RawKind = true, n.attrs["capability"]
 	h.Kind = o.kind(h.RawKind)
-	for name, to := range map[string]*Micros{"at": &h.At, "completed": &h.Completed, "from": &h.From, "until": &h.Until, "modified": &h.Modified} {
+	for name, to := range map[string]*Micros{"at": &h.At, "completed": &h.Completed, "from": &h.From, "until": &h.Until} {
 		v, ok := n.attrs[name]
 		*to = o.time(v, ok)
 	}

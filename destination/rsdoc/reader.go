@@ -1,9 +1,6 @@
 package rsdoc
 
-import (
-	"fmt"
-	"io"
-)
+import "io"
 
 // Reader reads one document as a stream, in constant memory. Errors are final. Nothing may be concluded from the
 // absence of an entry before Next returned io.EOF, for only then was the document well-formed to its last byte (F58).
@@ -13,8 +10,7 @@ type Reader struct {
 	head Head
 	err  error
 
-	rooted  bool // the root's start tag was read
-	pending bool // the start tag of an entry was read, by Head
+	pending bool // the start tag of an entry was read, with the root
 
 	ordinal   int64 // of the next entry
 	skipped   int64
@@ -25,34 +21,30 @@ type Reader struct {
 	located       bool   // its loc is certain despite the fault
 	linkBytes     int    // of the entry being read
 	headBytes     int    // of the root's links
-	names         map[string]string
 }
 
-// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB.
+// NewReader reads a document that is not packed, at once up to its first entry. It reads ahead by at most 64 KiB.
 func NewReader(r io.Reader, o Options) *Reader {
 	return newReader(window{src: r, limit: o.Limits.withDefaults().Bytes}, o)
 }
 
 func newReader(w window, o Options) *Reader {
 	o.Limits = o.Limits.withDefaults()
-	return &Reader{
+	r := &Reader{
 		s:    scanner{window: w, limits: o.Limits},
 		opts: o,
 		head: NewHead(List, KindUnknown),
 	}
+	r.err = r.readRoot()
+	return r
 }
 
-// Head reads up to the first entry. A root rs:md or rs:ln that follows entries [digest 5] is added to the same Head, so
-// call it again after io.EOF. A document without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
+// Head is what the root says up to the first entry. A root rs:md or rs:ln that follows entries [digest 5] is added to
+// the same Head, so call it again after io.EOF. A document without rs:md is a plain Sitemap of KindUnknown, or of
+// Options.Assume.
 func (r *Reader) Head() (*Head, error) {
 	if r.err != nil && r.err != io.EOF {
 		return nil, r.err
-	}
-	if !r.rooted {
-		r.err = r.readRoot()
-		if r.err != nil && r.err != io.EOF {
-			return nil, r.err
-		}
 	}
 	return &r.head, nil
 }
@@ -60,9 +52,6 @@ func (r *Reader) Head() (*Head, error) {
 // Next is the next good entry, or io.EOF after the last one of a complete document. Unusable entries are counted by
 // Skipped and skipped, unless Options.Faulty asks for them.
 func (r *Reader) Next() (*Entry, error) {
-	if _, err := r.Head(); err != nil {
-		return nil, err
-	}
 	for r.err == nil {
 		if !r.pending {
 			if r.err = r.seekEntry(); r.err != nil {
@@ -101,21 +90,18 @@ func (r *Reader) skip(at int64) {
 }
 
 func (r *Reader) readRoot() error {
-	r.rooted = true
 	r.s.start()
 	if _, err := r.s.next(); err != nil {
 		return err
 	}
 	name := string(r.s.local)
-	switch {
-	case r.s.ns == nsSitemap && name == "urlset":
-		r.head.Shape = List
-	case r.s.ns == nsSitemap && name == "sitemapindex":
+	if name == names[Index].root {
 		r.head.Shape = Index
-	case name == "urlset" || name == "sitemapindex":
-		return r.refuse(WrongRoot, "the root <"+name+"> is not in the namespace "+NamespaceSitemap)
-	default:
+	} else if name != names[List].root {
 		return r.refuse(WrongRoot, "the root is <"+clip(r.s.local)+">, neither <urlset> nor <sitemapindex>")
+	}
+	if r.s.ns != NamespaceSitemap {
+		return r.refuse(WrongRoot, "the root <"+name+"> is not in the namespace "+NamespaceSitemap)
 	}
 	err := r.seekEntry()
 	if !r.head.HasMD || r.head.RawKind == "" {
@@ -146,16 +132,13 @@ func (r *Reader) seekEntry() error {
 		switch {
 		case r.isEntry():
 			return nil
-		case r.s.ns == nsRS && string(r.s.local) == "md":
+		case string(r.s.local) == "md" && r.s.ns == NamespaceRS:
 			err = r.rootMD()
-		case r.s.ns == nsRS && string(r.s.local) == "ln":
+		case string(r.s.local) == "ln" && r.s.ns == NamespaceRS:
 			err = r.rootLink()
 		case r.lostEntry():
 			r.ordinal++
 			r.skip(at)
-		case string(r.s.local) == "md" || string(r.s.local) == "ln":
-			r.warn("<" + string(r.s.local) + "> on the root is not in the namespace " + NamespaceRS +
-				" and is not read")
 		}
 		if err == nil {
 			err = r.skipElement()
@@ -167,10 +150,7 @@ func (r *Reader) seekEntry() error {
 }
 
 func (r *Reader) isEntry() bool {
-	if r.head.Shape == Index {
-		return r.s.ns == nsSitemap && string(r.s.local) == "sitemap"
-	}
-	return r.s.ns == nsSitemap && string(r.s.local) == "url"
+	return string(r.s.local) == names[r.head.Shape].entry && r.s.ns == NamespaceSitemap
 }
 
 // lostEntry reports an element that was meant as an entry: of the other shape, without namespace under a prefixed root,
@@ -181,80 +161,51 @@ func (r *Reader) lostEntry() bool {
 		return false
 	}
 	switch r.s.ns {
-	case nsSitemap, nsNone:
+	case NamespaceSitemap, "":
 		r.fault = "<" + local + "> of the wrong shape or in no namespace"
 		return true
-	case nsRS, nsXML:
+	case NamespaceRS, namespaceXML:
 		return false
 	}
-	uri := r.s.scopes.uriOf(r.s.ns)
-	if !nearSitemap(uri) {
+	if !nearSitemap(r.s.ns) {
 		return false
 	}
-	r.fault = "<" + local + "> in the namespace " + quote(string(uri)) + ", which is not " + NamespaceSitemap
+	r.fault = "<" + local + "> in the namespace " + quote(r.s.ns) + ", which is not " + NamespaceSitemap
 	return true
 }
 
 // A second rs:md that differs leaves open what the document is.
 func (r *Reader) rootMD() error {
-	md := NewHead(r.head.Shape, KindUnknown)
-	md.HasMD = true
-	first := !r.head.HasMD
-	for i := range r.s.attrs {
-		a := &r.s.attrs[i]
-		if a.ns != nsNone {
-			continue
-		}
-		var to *Micros
-		switch string(a.local) {
-		case "capability":
-			md.RawKind = string(a.value)
-			md.Kind = parseKind(a.value, r.intern)
-			continue
-		case "at":
-			to = &md.At
-		case "completed":
-			to = &md.Completed
-		case "from":
-			to = &md.From
-		case "until":
-			to = &md.Until
-		case "modified":
-			to = &md.Modified
-		default:
-			continue
-		}
-		var fault string
-		if *to, fault = parseMicros(a.value); fault != "" {
-			r.warn(fmt.Sprintf("the root's %s is %s, %s: taken as absent", a.local, quote(string(a.value)), fault))
+	r.second.clear()
+	e, h := &r.second, &r.head
+	r.entryMD(e)
+	raw := ""
+	for _, a := range r.s.attrs {
+		if a.ns == "" && string(a.local) == "capability" {
+			raw = string(a.value)
 		}
 	}
-	if md.Kind.snapshot() && !md.At.Known() {
-		md.At = md.From // 0.9 [digest 16]
+	if e.Capability.snapshot() && !e.At.Known() {
+		e.At = e.From // 0.9 [digest 16]
 	}
-	h := &r.head
-	switch {
-	case first:
-		if a := r.opts.Assume; r.ordinal > 0 && a != KindUnknown && md.Kind != a {
-			if md.Kind != KindUnknown {
-				return r.refuse(WrongKind, "entries were read as those of a "+string(a)+
-					", and behind them the document says it is "+quote(md.RawKind))
-			}
-			md.Kind = a
+	if h.HasMD {
+		if e.Capability != h.Kind && raw+h.RawKind != "" || e.At != h.At || e.Completed != h.Completed ||
+			e.From != h.From || e.Until != h.Until {
+			return r.refuse(Malformed, "the root has two rs:md that differ")
 		}
-		md.Links, md.Warnings = h.Links, h.Warnings
-		*h = md
-	case md.Kind != h.Kind && !(md.RawKind == "" && h.RawKind == ""), md.At != h.At, md.Completed != h.Completed,
-		md.From != h.From, md.Until != h.Until, md.Modified != h.Modified:
-		return r.refuse(Malformed, "the root has two rs:md that differ")
+		return nil
 	}
+	kind := e.Capability
+	if a := r.opts.Assume; r.ordinal > 0 && a != KindUnknown && kind != a {
+		if kind != KindUnknown {
+			return r.refuse(WrongKind, "entries were read as those of a "+string(a)+
+				", and behind them the document says it is "+quote(raw))
+		}
+		kind = a
+	}
+	h.HasMD, h.Kind, h.RawKind = true, kind, raw
+	h.At, h.Completed, h.From, h.Until = e.At, e.Completed, e.From, e.Until
 	return nil
-}
-
-func (r *Reader) warn(detail string) {
-	if len(r.head.Warnings) < maxWarnings {
-		r.head.Warnings = append(r.head.Warnings, detail)
-	}
 }
 
 func (r *Reader) skipElement() error {
@@ -270,20 +221,4 @@ func (r *Reader) skipElement() error {
 		}
 	}
 	return nil
-}
-
-// intern shares the few values that repeat in a document: media types, relations, codings.
-func (r *Reader) intern(b []byte) string {
-	const most, longest = 64, 128
-	if s, ok := r.names[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	if len(b) <= longest && len(r.names) < most {
-		if r.names == nil {
-			r.names = make(map[string]string)
-		}
-		r.names[s] = s
-	}
-	return s
 }

@@ -19,10 +19,11 @@ const (
 // Unlike encoding/xml it holds no token on the heap (performance.md 4).
 type scanner struct {
 	window
+	scopes
 	limits Limits
 
 	// The element of the last tokStart.
-	ns    nsID
+	ns    string
 	local []byte
 	attrs []attr
 	tagAt int64 // offset of the last tag
@@ -35,7 +36,6 @@ type scanner struct {
 	collect bool
 	text    []byte
 
-	scopes  scopes
 	stack   []frame
 	names   []byte // the qualified names of the open elements
 	scratch []byte // attribute values that were unescaped
@@ -45,8 +45,8 @@ type scanner struct {
 }
 
 type frame struct {
-	name   int // its begin in scanner.names
-	scopes scopeMark
+	name     int // its begin in scanner.names
+	bindings int // how many were in force outside
 }
 
 func (s *scanner) next() (token, error) {
@@ -136,8 +136,8 @@ func (s *scanner) errorAt(p Problem, i int, detail string) error {
 	return &DocumentError{Problem: p, Offset: s.offset() + int64(i), Detail: detail}
 }
 
-func (s *scanner) push(qname []byte, mark scopeMark) {
-	s.stack = append(s.stack, frame{name: len(s.names), scopes: mark})
+func (s *scanner) push(qname []byte, outside int) {
+	s.stack = append(s.stack, frame{name: len(s.names), bindings: outside})
 	s.names = append(s.names, qname...)
 }
 
@@ -145,7 +145,23 @@ func (s *scanner) pop() {
 	top := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]
 	s.names = s.names[:top.name]
-	s.scopes.leave(top.scopes)
+	s.bindings = s.bindings[:top.bindings]
 }
 
 func (s *scanner) open() []byte { return s.names[s.stack[len(s.stack)-1].name:] }
+
+// intern shares the few values that repeat in a document: namespaces, media types, relations, codings.
+func (s *scopes) intern(b []byte) string {
+	const most, longest = 64, 128
+	if known, ok := s.words[string(b)]; ok {
+		return known
+	}
+	word := string(b)
+	if len(b) <= longest && len(s.words) < most {
+		if s.words == nil {
+			s.words = make(map[string]string)
+		}
+		s.words[word] = word
+	}
+	return word
+}

@@ -26,7 +26,7 @@ func TestText(t *testing.T) {
 			"byte by byte": iotest.OneByteReader,
 			"halves":       iotest.HalfReader,
 		} {
-			limits := DefaultLimits()
+			limits := Limits{}.withDefaults()
 			s := scanner{window: window{src: wrap(strings.NewReader("<a b='" + value + "'>" + c.in + "</a>")), limit: limits.Bytes}, limits: limits}
 			if tok, err := s.next(); tok != tokStart || err != nil {
 				t.Fatal(tok, err)

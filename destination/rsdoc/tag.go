@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // attr has its value normalised and without references.
 type attr struct {
 	prefix, local, value []byte
-	ns                   nsID // nsNone without prefix, as on rs:md and rs:ln [7]
+	ns                   string // "" without prefix, as on rs:md and rs:ln [7]
 }
 
 // The whole tag must be in the window, so it is read again after more input came. Beyond a few KiB the window doubles
@@ -50,35 +51,36 @@ func (s *scanner) enter(n int) error {
 		return s.errorAt(Limit, 0, fmt.Sprintf("elements nested deeper than %d", s.limits.Depth))
 	}
 	s.begun, s.opened = true, true
-	mark := s.scopes.mark()
+	outside := len(s.bindings)
 	if s.declares {
-		if err := s.declareScopes(mark); err != nil {
+		if err := s.declareScopes(outside); err != nil {
 			return err
 		}
 	}
 	var ok bool
-	name := split(s.buf[s.pos+1:s.pos+s.nameEnd], s.colon)
-	if s.ns, ok = s.scopes.lookup(name.prefix); !ok {
-		return s.errorAt(Malformed, 0, "the prefix "+quote(string(name.prefix))+" is not declared")
+	full := s.buf[s.pos+1 : s.pos+s.nameEnd]
+	prefix, local := split(full, s.colon)
+	if s.ns, ok = s.namespace(prefix); !ok {
+		return s.errorAt(Malformed, 0, "the prefix "+quote(string(prefix))+" is not declared")
 	}
 	if err := s.resolveAttrs(); err != nil {
 		return err
 	}
-	s.local = name.local
-	s.push(name.full, mark)
+	s.local = local
+	s.push(full, outside)
 	s.pos += n
 	return nil
 }
 
-func (s *scanner) declareScopes(mark scopeMark) error {
+func (s *scanner) declareScopes(outside int) error {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
 		var fault string
 		switch {
 		case string(a.prefix) == "xmlns":
-			fault = s.scopes.declare(mark, a.local, a.value)
+			fault = s.declare(outside, a.local, a.value)
 		case a.prefix == nil && string(a.local) == "xmlns":
-			fault = s.scopes.declare(mark, nil, a.value)
+			fault = s.declare(outside, nil, a.value)
 		default:
 			kept = append(kept, a)
 		}
@@ -87,7 +89,7 @@ func (s *scanner) declareScopes(mark scopeMark) error {
 		}
 	}
 	s.attrs = kept
-	if s.scopes.count() > s.limits.Attributes {
+	if len(s.bindings) > s.limits.Attributes {
 		return s.errorAt(Limit, 0, fmt.Sprintf("more than %d namespace declarations in force", s.limits.Attributes))
 	}
 	return nil
@@ -98,7 +100,7 @@ func (s *scanner) resolveAttrs() error {
 		a := &s.attrs[i]
 		if a.prefix != nil {
 			var ok bool
-			if a.ns, ok = s.scopes.lookup(a.prefix); !ok {
+			if a.ns, ok = s.namespace(a.prefix); !ok {
 				return s.errorAt(Malformed, 0, "the prefix "+quote(string(a.prefix))+" is not declared")
 			}
 		}
@@ -183,12 +185,14 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 	}
 	value := b[i : i+n]
 	if !plain(value) {
-		if value, err = s.attrValue(value, i); err != nil {
+		from := len(s.scratch)
+		if s.scratch, err = s.expand(s.scratch, value, i, attributeValue); err != nil {
 			return 0, err
 		}
+		value = s.scratch[from:len(s.scratch):len(s.scratch)]
 	}
-	q := split(name, colon)
-	s.attrs = append(s.attrs, attr{prefix: q.prefix, local: q.local, value: value})
+	prefix, local := split(name, colon)
+	s.attrs = append(s.attrs, attr{prefix: prefix, local: local, value: value})
 	s.declares = s.declares || len(name) >= len("xmlns") && string(name[:len("xmlns")]) == "xmlns"
 	return i + n + 1, nil
 }
@@ -244,4 +248,64 @@ func plain(b []byte) bool {
 		}
 	}
 	return true
+}
+
+const (
+	namespaceXML   = "http://www.w3.org/XML/1998/namespace"
+	namespaceXMLNS = "http://www.w3.org/2000/xmlns/"
+)
+
+// scopes are the namespace declarations in force, innermost last, and the words of a document that repeat.
+type scopes struct {
+	bindings []binding
+	words    map[string]string
+}
+
+// binding is a namespace declaration.
+type binding struct{ prefix, uri string }
+
+// declare adds a declaration to those of the tag, which begin at first, and returns what is wrong with it.
+func (s *scopes) declare(first int, prefix, uri []byte) string {
+	switch {
+	case string(prefix) == "xmlns" || string(uri) == namespaceXMLNS:
+		return "a declaration of the namespace of declarations"
+	case (string(prefix) == "xml") != (string(uri) == namespaceXML):
+		return "a declaration that changes the prefix xml"
+	case prefix != nil && len(uri) == 0:
+		return "a declaration that takes a prefix away"
+	}
+	for _, b := range s.bindings[first:] {
+		if b.prefix == string(prefix) {
+			return "a namespace declared twice in one tag"
+		}
+	}
+	s.bindings = append(s.bindings, binding{s.intern(prefix), s.intern(uri)})
+	return ""
+}
+
+// namespace is that of an element's prefix; false for an undeclared one.
+func (s *scopes) namespace(prefix []byte) (string, bool) {
+	for i := len(s.bindings) - 1; i >= 0; i-- {
+		if s.bindings[i].prefix == string(prefix) {
+			return s.bindings[i].uri, true
+		}
+	}
+	switch string(prefix) {
+	case "":
+		return "", true
+	case "xml":
+		return namespaceXML, true
+	}
+	return "", false
+}
+
+// nearSitemap reports namespaces that are meant as that of Sitemaps: with https or a slash behind it, of another
+// version, or Google's from before.
+func nearSitemap(uri string) bool {
+	const most = 200
+	if len(uri) > most {
+		return false
+	}
+	low := strings.ToLower(uri) + "/"
+	return strings.Contains(low, "sitemaps.org/") || strings.Contains(low, "/schemas/sitemap/")
 }

@@ -2,10 +2,12 @@ package rsdoc
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -20,30 +22,21 @@ type Writer struct {
 	open  bool
 }
 
+// names are the root and the entries of a document, by shape.
+var names = [...]struct{ root, entry string }{List: {"urlset", "url"}, Index: {"sitemapindex", "sitemap"}}
+
 // NewWriter writes the root's start tag, rs:ln and rs:md. The capability is h.RawKind, else h.Kind; with neither, and
 // no times, the document is a plain Sitemap.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	x := &Writer{w: bufio.NewWriterSize(w, smallWindow), shape: h.Shape, open: true}
-	x.raw(`<?xml version="1.0" encoding="UTF-8"?>`, "\n<", x.root(), ` xmlns="`, NamespaceSitemap, "\"\n")
+	x.raw(`<?xml version="1.0" encoding="UTF-8"?>`, "\n<", names[x.shape].root, ` xmlns="`, NamespaceSitemap, "\"\n")
 	x.raw(`        xmlns:rs="`, NamespaceRS, "\">\n")
 	for i := range h.Links {
 		x.link("  ", &h.Links[i])
 	}
-	kind := h.RawKind
-	if kind == "" {
-		kind = string(h.Kind)
-	}
-	if h.HasMD || kind != "" || h.At.Known() || h.Completed.Known() || h.From.Known() || h.Until.Known() ||
-		h.Modified.Known() {
-		x.raw("  <rs:md")
-		x.attr("capability", kind)
-		x.attr("at", h.At.String())
-		x.attr("completed", h.Completed.String())
-		x.attr("from", h.From.String())
-		x.attr("until", h.Until.String())
-		x.attr("modified", h.Modified.String())
-		x.raw("/>\n")
-	}
+	x.element("  <rs:md", h.HasMD,
+		"capability", cmp.Or(h.RawKind, string(h.Kind)), "at", h.At.String(), "completed", h.Completed.String(),
+		"from", h.From.String(), "until", h.Until.String())
 	return x, x.result("write the head of a document")
 }
 
@@ -58,21 +51,22 @@ func (x *Writer) Write(e *Entry) error {
 	if e.Change >= ChangeUnknown {
 		x.fail(errors.New("a change that the specification does not name"))
 	}
-	name := "url"
-	if x.shape == Index {
-		name = "sitemap"
-	}
+	name := names[x.shape].entry
 	lastMod, datetime := e.LastMod, e.Datetime
 	if x.Spec10 && datetime.Known() {
 		lastMod, datetime = datetime, NoTime
 	}
 	x.raw("  <", name, ">\n    <loc>")
-	x.escape(e.Loc, false)
+	x.escape(e.Loc, inText)
 	x.raw("</loc>\n")
 	if lastMod.Known() {
 		x.raw("    <lastmod>", lastMod.String(), "</lastmod>\n")
 	}
-	x.entryMD(e, datetime)
+	x.element("    <rs:md", e.HasMD,
+		"capability", string(e.Capability), "change", e.Change.String(), "datetime", datetime.String(),
+		"at", e.At.String(), "completed", e.Completed.String(), "from", e.From.String(), "until", e.Until.String(),
+		"hash", hashText(e.Digests), "length", lengthText(e.Length), "type", e.Type,
+		"encoding", e.Encoding, "path", e.Path)
 	for i := range e.Links {
 		x.link("    ", &e.Links[i])
 	}
@@ -83,79 +77,64 @@ func (x *Writer) Write(e *Entry) error {
 // Close writes the root's end tag and flushes to the underlying writer, which stays open.
 func (x *Writer) Close() error {
 	if x.open {
-		x.raw("</", x.root(), ">\n")
+		x.raw("</", names[x.shape].root, ">\n")
 		x.open = false
 		x.fail(x.w.Flush())
 	}
 	return x.result("end a document")
 }
 
-func (x *Writer) root() string {
-	if x.shape == Index {
-		return "sitemapindex"
-	}
-	return "urlset"
-}
-
-func (x *Writer) entryMD(e *Entry, datetime Micros) {
-	has := e.HasMD || e.Capability != "" || e.Change != ChangeNone || datetime.Known() || e.At.Known() ||
-		e.Completed.Known() || e.From.Known() || e.Until.Known() || len(e.Digests) > 0 || e.Length >= 0 ||
-		e.Type != "" || e.Encoding != "" || e.Path != ""
-	if !has {
-		return
-	}
-	x.raw("    <rs:md")
-	x.attr("capability", string(e.Capability))
-	x.attr("change", e.Change.String())
-	x.attr("datetime", datetime.String())
-	x.attr("at", e.At.String())
-	x.attr("completed", e.Completed.String())
-	x.attr("from", e.From.String())
-	x.attr("until", e.Until.String())
-	x.fixity(e.Digests, e.Length, e.Type)
-	x.attr("encoding", e.Encoding)
-	x.attr("path", e.Path)
-	x.raw("/>\n")
-}
-
 func (x *Writer) link(indent string, l *Link) {
 	if l.Rel == "" || l.Href == "" {
 		x.fail(errors.New("a link without rel or href"))
 	}
-	x.raw(indent, "<rs:ln")
-	x.attr("rel", l.Rel)
-	x.attr("href", l.Href)
+	pri := ""
 	if 1 <= l.Pri && l.Pri < noPri {
-		x.attr("pri", strconv.Itoa(l.Pri))
+		pri = strconv.Itoa(l.Pri)
 	}
-	x.attr("modified", l.Modified.String())
-	x.fixity(l.Digests, l.Length, l.Type)
-	x.attr("path", l.Path)
-	x.raw("/>\n")
+	x.element(indent+"<rs:ln", true,
+		"rel", l.Rel, "href", l.Href, "pri", pri, "modified", l.Modified.String(),
+		"hash", hashText(l.Digests), "length", lengthText(l.Length), "type", l.Type, "path", l.Path)
 }
 
-func (x *Writer) fixity(digests []Digest, length int64, mediaType string) {
-	var hash []byte
+func hashText(digests []Digest) string {
+	all := make([]string, len(digests))
 	for i, d := range digests {
-		if i > 0 {
-			hash = append(hash, ' ')
-		}
-		hash = append(hash, d.String()...)
+		all[i] = d.String()
 	}
-	x.attr("hash", string(hash))
-	if length >= 0 {
-		x.attr("length", strconv.FormatInt(length, 10))
-	}
-	x.attr("type", mediaType)
+	return strings.Join(all, " ")
 }
 
-func (x *Writer) attr(name, value string) {
-	if value == "" {
-		return
+func lengthText(n int64) string {
+	if n < 0 {
+		return ""
 	}
-	x.raw(" ", name, "=\"")
-	x.escape(value, true)
-	x.raw("\"")
+	return strconv.FormatInt(n, 10)
+}
+
+// element writes an empty element with those attributes, name and value in turn, that have a value. Without any it is
+// left out, unless it is to be there in any case.
+func (x *Writer) element(opening string, always bool, attrs ...string) {
+	open := always
+	if open {
+		x.raw(opening)
+	}
+	for i := 0; i < len(attrs); i += 2 {
+		name, value := attrs[i], attrs[i+1]
+		if value == "" {
+			continue
+		}
+		if !open {
+			x.raw(opening)
+			open = true
+		}
+		x.raw(" ", name, "=\"")
+		x.escape(value, inAttribute)
+		x.raw("\"")
+	}
+	if open {
+		x.raw("/>\n")
+	}
 }
 
 func (x *Writer) raw(parts ...string) {
@@ -166,39 +145,21 @@ func (x *Writer) raw(parts ...string) {
 	}
 }
 
+var (
+	inText      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r", "&#13;")
+	inAttribute = strings.NewReplacer(
+		"&", "&amp;", "<", "&lt;", ">", "&gt;", "\r", "&#13;", "\"", "&quot;", "\n", "&#10;", "\t", "&#9;")
+)
+
 // A value with a character that XML does not allow cannot be written.
-func (x *Writer) escape(s string, attr bool) {
-	from := 0
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 || !xmlChar(r) {
-			x.fail(fmt.Errorf("%s has a character that XML does not allow", quote(s)))
-			return
-		}
-		ref := ""
-		switch {
-		case r == '&':
-			ref = "&amp;"
-		case r == '<':
-			ref = "&lt;"
-		case r == '>':
-			ref = "&gt;"
-		case r == '\r':
-			ref = "&#13;"
-		case attr && r == '"':
-			ref = "&quot;"
-		case attr && r == '\n':
-			ref = "&#10;"
-		case attr && r == '\t':
-			ref = "&#9;"
-		}
-		if ref != "" {
-			x.raw(s[from:i], ref)
-			from = i + size
-		}
-		i += size
+func (x *Writer) escape(s string, escapes *strings.Replacer) {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !xmlChar(r) }) {
+		x.fail(fmt.Errorf("%s has a character that XML does not allow", quote(s)))
+		return
 	}
-	x.raw(s[from:])
+	if x.err == nil {
+		_, x.err = escapes.WriteString(x.w, s)
+	}
 }
 
 func (x *Writer) fail(err error) {

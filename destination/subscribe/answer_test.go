@@ -266,7 +266,7 @@ func TestVerifyTable(t *testing.T) {
 				if err := w.st.AddSubscription(ctx, &s); err != nil {
 					t.Fatal(err)
 				}
-				got, err := w.k.Verify(ctx, s, websub.Verification{Mode: mode, Topic: topic, Lease: 600, LeaseKnown: true})
+				got, err := w.k.Verify(ctx, s, websub.Verification{Mode: mode, Topic: topic, Lease: 600})
 				want := topic == s.Topic && (mode == websub.ModeSubscribe && tc.subscribe || mode == websub.ModeUnsubscribe && tc.parting)
 				if err != nil || got != want {
 					t.Errorf("%s %s %s: %v, %v, want %v", tc.state, mode, topic, got, err, want)
@@ -292,7 +292,7 @@ func TestForgedVerification(t *testing.T) {
 		wait(time.Second)
 		s := w.wantState(store.SubActive)
 		say := func(lease int64) store.Subscription {
-			ok, err := w.k.Verify(t.Context(), s, websub.Verification{Mode: websub.ModeSubscribe, Topic: topic, Lease: lease, LeaseKnown: true})
+			ok, err := w.k.Verify(t.Context(), s, websub.Verification{Mode: websub.ModeSubscribe, Topic: topic, Lease: lease})
 			if !ok || err != nil {
 				t.Errorf("%v, %v (S-35)", ok, err)
 			}

@@ -24,7 +24,7 @@ func TestForgedDenials(t *testing.T) {
 				wait(time.Second)
 				w.wantState(store.SubActive)
 				w.asks()
-				forged := websub.Verification{Mode: websub.ModeSubscribe, Topic: topic, Lease: 30 * 86400, LeaseKnown: true}
+				forged := websub.Verification{Mode: websub.ModeSubscribe, Topic: topic, Lease: 30 * 86400}
 				for end := time.Now().Add(3 * day); time.Now().Before(end); wait(pause) {
 					if err := w.k.Denied(t.Context(), w.the(), "go"); err != nil {
 						t.Fatal(err)

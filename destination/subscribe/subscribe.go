@@ -83,7 +83,7 @@ func (k *Keeper) ask(ctx context.Context, in situation, mode websub.Mode,
 		return recorded, nil, ignore(err, errMeanwhile)
 	}
 	profile := rung(recorded.Profile)
-	form := websub.SubscribeForm{
+	form := websub.HubForm{
 		Mode: mode, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic, Verify: profile.Verify,
 	}
 	if mode == websub.ModeSubscribe {
@@ -101,7 +101,7 @@ func (k *Keeper) ask(ctx context.Context, in situation, mode websub.Mode,
 	return recorded, &answer, nil
 }
 
-func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.SubscribeForm,
+func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.HubForm,
 	s *store.Subscription) hubAnswer {
 	began := k.uptime()
 	a, err := k.o.Send(ctx, fetch.Message{

@@ -13,16 +13,16 @@ import (
 	"resyncd/destination/fuzztest"
 )
 
-func TestSubscribeForm(t *testing.T) {
+func TestEncodeHubForm(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		form SubscribeForm
+		form HubForm
 		want string
 	}{
-		"all":         {SubscribeForm{ModeSubscribe, "https://d/cb/T?a=1", "http://t/?x=é", "s cret&", 864000, "sync"}, "hub.callback=https%3A%2F%2Fd%2Fcb%2FT%3Fa%3D1&hub.mode=subscribe&hub.topic=http%3A%2F%2Ft%2F%3Fx%3D%C3%A9&hub.lease_seconds=864000&hub.secret=s%20cret%26&hub.verify=sync"},
-		"least":       {SubscribeForm{Mode: ModeSubscribe, Callback: "c", Topic: "t"}, "hub.callback=c&hub.mode=subscribe&hub.topic=t"},
-		"no lease":    {SubscribeForm{Mode: ModeSubscribe, Callback: "c", Topic: "t", Lease: -1, Secret: "s"}, "hub.callback=c&hub.mode=subscribe&hub.topic=t&hub.secret=s"},
-		"unsubscribe": {SubscribeForm{ModeUnsubscribe, "c", "t", "secret", 5, ""}, "hub.callback=c&hub.mode=unsubscribe&hub.topic=t"},
+		"all":         {HubForm{Mode: ModeSubscribe, Callback: "https://d/cb/T?a=1", Topic: "http://t/?x=é", Secret: "s cret&", Lease: 864000, Verify: "sync"}, "hub.callback=https%3A%2F%2Fd%2Fcb%2FT%3Fa%3D1&hub.mode=subscribe&hub.topic=http%3A%2F%2Ft%2F%3Fx%3D%C3%A9&hub.lease_seconds=864000&hub.secret=s%20cret%26&hub.verify=sync"},
+		"least":       {HubForm{Mode: ModeSubscribe, Callback: "c", Topic: "t"}, "hub.callback=c&hub.mode=subscribe&hub.topic=t"},
+		"no lease":    {HubForm{Mode: ModeSubscribe, Callback: "c", Topic: "t", Lease: -1, Secret: "s"}, "hub.callback=c&hub.mode=subscribe&hub.topic=t&hub.secret=s"},
+		"unsubscribe": {HubForm{Mode: ModeUnsubscribe, Callback: "c", Topic: "t", Secret: "secret", Lease: 5}, "hub.callback=c&hub.mode=unsubscribe&hub.topic=t"},
 	} {
 		if got := string(tc.form.Encode()); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, tc.want)
@@ -34,7 +34,7 @@ func TestSubscribeForm(t *testing.T) {
 func TestFormLaw(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		in := SubscribeForm{
+		in := HubForm{
 			Mode:     rapid.SampledFrom([]Mode{ModeSubscribe, ModeUnsubscribe}).Draw(t, "mode"),
 			Callback: "https://d/" + url.PathEscape(rapid.String().Draw(t, "callback")),
 			Topic:    "http://t/?" + url.QueryEscape(rapid.String().Draw(t, "topic")) + rapid.SampledFrom([]string{"", ";a=b", "&c=+"}).Draw(t, "tail"),

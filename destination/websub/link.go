@@ -1,10 +1,17 @@
 package websub
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 )
 
 // Link is one link found in an HTTP header or an HTML page.
@@ -49,13 +56,11 @@ func FeedTargets(links []Link) []string {
 	return all
 }
 
+var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml"}
+
 func isFeedType(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "application/atom+xml", "application/rss+xml", "application/rdf+xml":
-		return true
-	}
-	return false
+	return slices.Contains(feedTypes, strings.ToLower(strings.TrimSpace(media)))
 }
 
 // OnWeb reports whether a target can be requested. A user name would be a secret in a URL (P10).
@@ -138,32 +143,24 @@ func ParseLinks(values []string, base *url.URL) []Link {
 type param struct{ name, value string }
 
 func makeLink(target string, params []param, base *url.URL) (Link, bool) {
-	var l Link
-	var ok, sawRel, sawAnchor bool
+	l := Link{Rels: relations(values(params).get("rel"))} // the first one (RFC 8288 3.3)
+	var ok bool
 	if l.Target, ok = resolve(target, base); !ok {
 		return l, false
 	}
-	for _, p := range params {
-		switch p.name {
-		case "rel": // RFC 8288 3.3
-			if !sawRel {
-				l.Rels, sawRel = relations(p.value), true
-			}
-		case "anchor":
-			if !sawAnchor {
-				if l.Anchor, ok = anchorOf(p.value, base); !ok {
-					return l, false // of an unknown context
-				}
-				sawAnchor = true
-			}
-		default:
-			if l.Params == nil {
-				l.Params = make(map[string]string)
-			}
-			if _, twice := l.Params[p.name]; !twice {
-				l.Params[p.name] = p.value
-			}
+	if anchor, given := values(params).lookup("anchor"); given {
+		if l.Anchor, ok = anchorOf(anchor, base); !ok {
+			return l, false // of an unknown context
 		}
+	}
+	for _, p := range params {
+		if _, twice := l.Params[p.name]; twice || p.name == "rel" || p.name == "anchor" {
+			continue
+		}
+		if l.Params == nil {
+			l.Params = make(map[string]string)
+		}
+		l.Params[p.name] = p.value
 	}
 	return l, len(l.Rels) > 0
 }
@@ -264,83 +261,163 @@ func (s *scanner) until(stops string) string {
 // LinkHeader returns the one Link header of distributed content and of a topic (H-11, P-01): hub, self and further
 // links. Empty ones are left out.
 func LinkHeader(hub, self string, more ...Link) string {
-	var b strings.Builder
-	writeLink(&b, Link{Target: hub, Rels: []string{"hub"}})
-	writeLink(&b, Link{Target: self, Rels: []string{"self"}})
-	for _, l := range more {
-		writeLink(&b, l)
+	var all []string
+	own := []Link{{Target: hub, Rels: []string{"hub"}}, {Target: self, Rels: []string{"self"}}}
+	for _, l := range append(own, more...) {
+		if l.Target != "" && len(l.Rels) > 0 {
+			all = append(all, l.header())
+		}
 	}
-	return b.String()
+	return strings.Join(all, ", ")
 }
 
-func writeLink(b *strings.Builder, l Link) {
-	if l.Target == "" || len(l.Rels) == 0 {
-		return
-	}
-	if b.Len() > 0 {
-		b.WriteString(", ")
-	}
-	b.WriteByte('<')
-	writeTarget(b, l.Target)
-	b.WriteString(">; rel=")
-	writeQuoted(b, strings.Join(l.Rels, " "))
+var (
+	token = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+	// unfit is what would end a target or the header early (S-04).
+	unfit = regexp.MustCompile("[^!-~]|[<>]")
+	// Control characters, which a header may not hold, become blanks.
+	control   = regexp.MustCompile("[\x00-\x1f\x7f]")
+	backslash = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+)
+
+func quoted(s string) string { return `"` + backslash.Replace(control.ReplaceAllString(s, " ")) + `"` }
+
+func (l Link) header() string {
+	target := unfit.ReplaceAllStringFunc(l.Target, func(found string) string {
+		return "%" + strings.ReplaceAll(fmt.Sprintf("% X", found), " ", "%")
+	})
+	out := "<" + target + ">; rel=" + quoted(strings.Join(l.Rels, " "))
 	if l.Anchor != "" {
-		b.WriteString("; anchor=")
-		writeQuoted(b, l.Anchor)
+		out += "; anchor=" + quoted(l.Anchor)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Params)) {
 		value := l.Params[name]
-		if !fitParam(name, value) {
-			continue
-		}
-		b.WriteString("; ")
-		b.WriteString(name)
-		if strings.HasSuffix(name, "*") { // never quoted (RFC 8187)
-			b.WriteByte('=')
-			b.WriteString(value)
-		} else if value != "" {
-			b.WriteByte('=')
-			writeQuoted(b, value)
-		}
-	}
-}
-
-func fitParam(name, value string) bool {
-	const marks = "!#$%&'*+-.^_`|~"
-	outside := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r))
-	}
-	return name != "" && strings.IndexFunc(name, outside) < 0 &&
-		(!strings.HasSuffix(name, "*") || value != "" && strings.IndexFunc(value, outside) < 0)
-}
-
-// writeTarget escapes only what would end the target or the header early (S-04).
-func writeTarget(b *strings.Builder, s string) {
-	const digits = "0123456789ABCDEF"
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '<' || c == '>' {
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-}
-
-// Control characters, which a header may not hold, become blanks.
-func writeQuoted(b *strings.Builder, s string) {
-	b.WriteByte('"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ' || c == 0x7f:
-			b.WriteByte(' ')
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
+		encoded := strings.HasSuffix(name, "*") // never quoted (RFC 8187)
+		switch {
+		case !token.MatchString(name), encoded && !token.MatchString(value):
+		case encoded:
+			out += "; " + name + "=" + value
+		case value == "":
+			out += "; " + name
 		default:
-			b.WriteByte(c)
+			out += "; " + name + "=" + quoted(value)
 		}
 	}
-	b.WriteByte('"')
+	return out
+}
+
+// maxHead bounds how much of a page is read (P8).
+const maxHead = 512 << 10
+
+// HTMLLinks reads the link elements in the head of a page, and nothing behind it, because a user may have written a
+// link in the body (S-07). The links found before a read error are returned with it.
+func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
+	h := headReader{z: html.NewTokenizer(io.LimitReader(r, maxHead))}
+	h.z.SetMaxBuf(maxHead)
+	err := h.read()
+	at := base
+	if ref := strings.TrimSpace(h.base); ref != "" {
+		if abs, ok := resolve(ref, base); ok {
+			if u, err := url.Parse(abs); err == nil {
+				at = u
+			}
+		}
+	}
+	var links []Link
+	for _, params := range h.found {
+		if l, ok := makeHTMLLink(params, at); ok {
+			links = append(links, l)
+		}
+	}
+	return links, err
+}
+
+func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
+	href := strings.TrimSpace(values(attrs).get("href"))
+	rest := slices.DeleteFunc(attrs, func(a param) bool { return a.name == "href" || a.name == "anchor" })
+	if href == "" {
+		return Link{}, false
+	}
+	return makeLink(href, rest, base)
+}
+
+const markupBlanks = " \t\r\n\f\ufeff"
+
+type headReader struct {
+	z        *html.Tokenizer
+	found    [][]param
+	base     string
+	template int // depth of template elements, which are inert
+	text     atom.Atom
+}
+
+func (h *headReader) read() error {
+	for len(h.found) < maxLinks {
+		switch h.z.Next() {
+		case html.ErrorToken:
+			if err := h.z.Err(); !errors.Is(err, io.EOF) && !errors.Is(err, html.ErrBufferExceeded) {
+				return fmt.Errorf("read the head of a page: %w", err)
+			}
+			return nil
+		case html.TextToken:
+			if h.text == 0 && h.template == 0 && strings.Trim(string(h.z.Raw()), markupBlanks) != "" {
+				return nil // text outside an element opens the body
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if !h.start() {
+				return nil
+			}
+		case html.EndTagToken:
+			if !h.end() {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// start takes a start tag; false if it opens the body.
+func (h *headReader) start() bool {
+	tag := h.z.Token()
+	switch tag.DataAtom {
+	case atom.Html, atom.Head, atom.Meta, atom.Basefont, atom.Bgsound:
+	case atom.Link:
+		if h.template == 0 {
+			h.found = append(h.found, attributes(tag))
+		}
+	case atom.Base:
+		if h.base == "" && h.template == 0 {
+			h.base = values(attributes(tag)).get("href")
+		}
+	case atom.Title, atom.Script, atom.Style, atom.Noscript, atom.Noframes:
+		h.text = tag.DataAtom
+	case atom.Template:
+		h.template++
+	default:
+		return h.template > 0
+	}
+	return true
+}
+
+// end takes an end tag; false if it closes the head.
+func (h *headReader) end() bool {
+	name, _ := h.z.TagName()
+	switch tag := atom.Lookup(name); tag {
+	case atom.Head, atom.Html, atom.Body:
+		return h.template > 0
+	case atom.Template:
+		h.template = max(0, h.template-1)
+	case h.text:
+		h.text = 0
+	}
+	return true
+}
+
+// attributes are the first ones; of repeated ones the first counts wherever they are read.
+func attributes(tag html.Token) []param {
+	var all []param
+	for _, a := range tag.Attr[:min(len(tag.Attr), maxParams)] {
+		all = append(all, param{a.Key, a.Val})
+	}
+	return all
 }

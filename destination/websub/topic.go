@@ -79,13 +79,7 @@ func (t *TopicLinks) fill(links []Link, from string) {
 }
 
 func webTargets(links []Link, rel string) []string {
-	var all []string
-	for _, target := range Targets(links, rel) {
-		if OnWeb(target) {
-			all = append(all, target)
-		}
-	}
-	return all
+	return slices.DeleteFunc(Targets(links, rel), func(target string) bool { return !OnWeb(target) })
 }
 
 const sniffed = 4 << 10

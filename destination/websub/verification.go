@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -15,8 +16,7 @@ type Verification struct {
 	Challenge   string
 	Reason      string // of a denial; one printable line
 	VerifyToken string // of PubSubHubbub 0.3
-	Lease       int64  // 0 unless LeaseKnown
-	LeaseKnown  bool   // a positive integer, perhaps capped
+	Lease       int64  // a positive integer, perhaps capped; 0 unless known
 	LeaseText   string // what was given instead of one, printable; "" for nothing
 }
 
@@ -45,7 +45,7 @@ func ParseVerification(rawQuery string) (Verification, error) {
 		VerifyToken: v.get("hub.verify_token"),
 	}
 	lease := v.get("hub.lease_seconds")
-	if out.Lease, out.LeaseKnown = parseLease(lease); !out.LeaseKnown {
+	if out.Lease = parseLease(lease); out.Lease == 0 {
 		out.LeaseText = printable(lease)
 	}
 	return out, nil
@@ -53,35 +53,27 @@ func ParseVerification(rawQuery string) (Verification, error) {
 
 // Some hubs append "?hub.mode=…" to a callback that has a query. A ? inside a hub parameter belongs to it.
 func splitQuery(raw string) string {
-	for at := 0; at < len(raw); {
-		end := len(raw)
-		if i := strings.IndexByte(raw[at:], '&'); i >= 0 {
-			end = at + i
-		}
-		pair := raw[at:end]
+	at := 0
+	for pair := range strings.SplitSeq(raw, "&") {
 		if strings.HasPrefix(pair, "hub.") {
-			return raw
+			break
 		}
 		if i := strings.Index(pair, "?hub."); i >= 0 {
 			return raw[:at+i] + "&" + raw[at+i+1:]
 		}
-		at = end + 1
+		at += len(pair) + len("&")
 	}
 	return raw
 }
 
 const maxChallenge = 1024
 
+var harmless = regexp.MustCompile(`^[a-zA-Z0-9._~+/=:-]+$`)
+
 // ValidChallenge reports whether a challenge may be sent back: bounded, and of characters that mean nothing to a
 // browser (S-34).
 func ValidChallenge(challenge string) bool {
-	if challenge == "" || len(challenge) > maxChallenge {
-		return false
-	}
-	return strings.IndexFunc(challenge, func(r rune) bool {
-		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-		return !alphanumeric && !strings.ContainsRune("-._~+/=:", r)
-	}) < 0
+	return len(challenge) <= maxChallenge && harmless.MatchString(challenge)
 }
 
 // VerificationURL returns the URL of a hub's GET for v: the callback byte for byte, and the parameters after it (H-06).
@@ -90,26 +82,24 @@ func VerificationURL(callback string, v Verification) (string, error) {
 	if err := checkPeerURL(callback); err != nil {
 		return "", fmt.Errorf("join parameters to a callback: %w", err)
 	}
-	var e formEncoder
-	e.add("hub.mode", string(v.Mode))
-	e.add("hub.topic", v.Topic)
+	query := values{{"hub.mode", string(v.Mode)}, {"hub.topic", v.Topic}}
 	if v.Mode == ModeDenied {
-		e.add("hub.reason", v.Reason)
+		query = append(query, param{"hub.reason", v.Reason})
 	} else {
-		e.add("hub.challenge", v.Challenge)
-		if v.Mode == ModeSubscribe && v.Lease > 0 {
-			e.add("hub.lease_seconds", strconv.FormatInt(v.Lease, 10))
-		}
+		query = append(query, param{"hub.challenge", v.Challenge})
 	}
-	e.add("hub.verify_token", v.VerifyToken)
+	if v.Mode == ModeSubscribe && v.Lease > 0 {
+		query = append(query, param{"hub.lease_seconds", strconv.FormatInt(v.Lease, 10)})
+	}
+	query = append(query, param{"hub.verify_token", v.VerifyToken})
 	join := "?"
-	if _, query, ok := strings.Cut(callback, "?"); ok {
+	if _, own, ok := strings.Cut(callback, "?"); ok {
 		join = "&"
-		if query == "" || strings.HasSuffix(query, "&") {
+		if own == "" || strings.HasSuffix(own, "&") {
 			join = ""
 		}
 	}
-	return callback + join + e.b.String(), nil
+	return callback + join + query.encode(), nil
 }
 
 // The error of checkPeerURL never repeats the URL: a callback is a secret between subscriber and hub.

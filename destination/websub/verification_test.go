@@ -17,10 +17,10 @@ import (
 func TestParseVerification(t *testing.T) {
 	t.Parallel()
 	const topic = "http://x/?y=1;z=2"
-	full := Verification{Mode: ModeSubscribe, Topic: topic, Challenge: "abc", Lease: 3600, LeaseKnown: true}
+	full := Verification{Mode: ModeSubscribe, Topic: topic, Challenge: "abc", Lease: 3600}
 	with := func(change func(*Verification)) Verification { v := full; change(&v); return v }
 	none := func(text string) Verification {
-		return with(func(v *Verification) { v.Lease, v.LeaseKnown, v.LeaseText = 0, false, text })
+		return with(func(v *Verification) { v.Lease, v.LeaseText = 0, text })
 	}
 	for name, tc := range map[string]struct {
 		query string
@@ -102,23 +102,22 @@ func TestGrantedLease(t *testing.T) {
 		asked, want int64
 		odd         bool
 	}{
-		"as asked":       {Verification{Lease: 864000, LeaseKnown: true}, 864000, 864000, false},
-		"more than":      {Verification{Lease: 20 * day, LeaseKnown: true}, 864000, 20 * day, false},
-		"30 days":        {Verification{Lease: 30 * day, LeaseKnown: true}, 864000, 30 * day, false},
-		"31 days":        {Verification{Lease: 31 * day, LeaseKnown: true}, 864000, 30 * day, true},
-		"to the year 0":  {Verification{Lease: 9_223_372_037, LeaseKnown: true}, 864000, 30 * day, true},
-		"greatest":       {Verification{Lease: math.MaxInt64, LeaseKnown: true}, 864000, 30 * day, true},
-		"short":          {Verification{Lease: 59, LeaseKnown: true}, 864000, 59, true},
-		"a minute":       {Verification{Lease: 60, LeaseKnown: true}, 864000, 60, false},
-		"a second":       {Verification{Lease: 1, LeaseKnown: true}, 864000, 1, true},
+		"as asked":       {Verification{Lease: 864000}, 864000, 864000, false},
+		"more than":      {Verification{Lease: 20 * day}, 864000, 20 * day, false},
+		"30 days":        {Verification{Lease: 30 * day}, 864000, 30 * day, false},
+		"31 days":        {Verification{Lease: 31 * day}, 864000, 30 * day, true},
+		"to the year 0":  {Verification{Lease: 9_223_372_037}, 864000, 30 * day, true},
+		"greatest":       {Verification{Lease: math.MaxInt64}, 864000, 30 * day, true},
+		"short":          {Verification{Lease: 59}, 864000, 59, true},
+		"a minute":       {Verification{Lease: 60}, 864000, 60, false},
+		"a second":       {Verification{Lease: 1}, 864000, 1, true},
 		"none":           {Verification{}, 864000, day, true},
 		"none, asked 1h": {Verification{}, 3600, 3600, true},
 		"none, asked 0":  {Verification{}, 0, day, true},
 		"none, asked -1": {Verification{}, math.MinInt64, day, true},
 		"words":          {Verification{LeaseText: "for ever"}, 3600, 3600, true},
-		"0, claimed":     {Verification{LeaseKnown: true}, 3600, 3600, true},
-		"below 0":        {Verification{Lease: math.MinInt64, LeaseKnown: true}, 3600, 3600, true},
-		"not claimed":    {Verification{Lease: 5 * day}, 3600, 3600, true},
+		"0, claimed":     {Verification{}, 3600, 3600, true},
+		"below 0":        {Verification{Lease: math.MinInt64}, 3600, 3600, true},
 	} {
 		got, odd := GrantedLease(tc.v, tc.asked)
 		if got != tc.want || (odd != "") != tc.odd {
@@ -138,7 +137,7 @@ func TestGrantedLeaseLaw(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, odd := GrantedLease(v, asked)
-		if got < 1 || got > leaseLongest || !v.LeaseKnown && (got > leaseAssumed || odd == "") {
+		if got < 1 || got > leaseLongest || v.Lease <= 0 && (got > leaseAssumed || odd == "") {
 			t.Fatalf("%q asked %d: %d (%s)", text, asked, got, odd)
 		}
 	})
@@ -160,8 +159,8 @@ func FuzzParseVerification(f *testing.F) {
 			}
 			return
 		}
-		if v.LeaseKnown != (v.Lease > 0) || v.LeaseKnown && v.LeaseText != "" {
-			t.Errorf("%q: lease %d %v %q", query, v.Lease, v.LeaseKnown, v.LeaseText)
+		if v.Lease < 0 || v.Lease > 0 && v.LeaseText != "" {
+			t.Errorf("%q: lease %d %q", query, v.Lease, v.LeaseText)
 		}
 		for _, text := range []string{v.Reason, v.LeaseText} {
 			if utf8.RuneCountInString(text) > maxText || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -192,7 +191,7 @@ func TestVerificationURL(t *testing.T) {
 		"bare ?":       {"http://s.example/cb?", subscribe, "http://s.example/cb?" + params},
 		"ends in &":    {"http://s.example/cb?a&", subscribe, "http://s.example/cb?a&" + params},
 		"no path":      {"http://s.example", subscribe, "http://s.example?" + params},
-		"unsubscribe":  {"http://s.example/", Verification{Mode: ModeUnsubscribe, Topic: "http://t/", Challenge: "c", Lease: 5, LeaseKnown: true}, "http://s.example/?hub.mode=unsubscribe&hub.topic=http%3A%2F%2Ft%2F&hub.challenge=c"},
+		"unsubscribe":  {"http://s.example/", Verification{Mode: ModeUnsubscribe, Topic: "http://t/", Challenge: "c", Lease: 5}, "http://s.example/?hub.mode=unsubscribe&hub.topic=http%3A%2F%2Ft%2F&hub.challenge=c"},
 		"denied":       {"http://s.example/?x", Verification{Mode: ModeDenied, Topic: "http://t/", Reason: "no, & never", Challenge: "c", Lease: 5}, "http://s.example/?x&hub.mode=denied&hub.topic=http%3A%2F%2Ft%2F&hub.reason=no%2C%20%26%20never"},
 		"0.3":          {"http://s.example/", Verification{Mode: ModeUnsubscribe, Topic: "http://t/", Challenge: "c", VerifyToken: "ü"}, "http://s.example/?hub.mode=unsubscribe&hub.topic=http%3A%2F%2Ft%2F&hub.challenge=c&hub.verify_token=%C3%BC"},
 	} {
@@ -245,7 +244,7 @@ func FuzzVerificationURL(f *testing.F) {
 				want.Challenge, want.Reason = "", printable(reason)
 			}
 			if mode == ModeSubscribe && lease > 0 {
-				want.Lease, want.LeaseKnown = lease, true
+				want.Lease = lease
 			}
 			if d := cmp.Diff(want, out); d != "" {
 				t.Fatalf("%q (-want +got):\n%s", query, d)

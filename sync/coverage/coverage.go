@@ -13,10 +13,9 @@ import (
 // missed (coverage.md 3). Proven is what the Source's own documents prove; Joint is that and signed notifications
 // together.
 //
-// A baseline covers everything up to its A - 1 us. Its interval is stored as beginning there, one microsecond before
-// Floor. Intervals of Joint may touch without being joined: a document and a notification join only where they share
-// more than an instant, or a lost notification that ends where the document ends would stay hidden. An end that a
-// document and a notification have in common counts as the document's.
+// A baseline's interval is stored as beginning one microsecond before Floor. Intervals of Joint may touch without being
+// joined: a document and a notification join only where they share more than an instant, or a lost notification that
+// ends where the document ends would stay hidden.
 //
 // Methods never write into the slices they were given.
 type Coverage struct {

@@ -24,40 +24,49 @@ type verdict struct {
 
 // compareListed compares what the documents name with the mirror.
 func (p *pass) compareListed(ctx context.Context) error {
-	for n := range shelves {
-		var uris []string
-		by := map[string][]*said{}
-		err := p.shelf.take(n, func(d *said) {
-			if by[d.URI] == nil {
-				uris = append(uris, d.URI)
-			}
-			by[d.URI] = append(by[d.URI], d)
-		})
+	if err := p.shelf.Sort(); err != nil {
+		return err
+	}
+	var uris []string
+	by := map[string][]*said{}
+	for {
+		record, more, err := p.shelf.Next()
 		if err != nil {
 			return err
 		}
-		for chunk := range slices.Chunk(uris, batch) {
-			rows, err := p.rows(ctx, chunk)
-			if err != nil {
-				return err
-			}
-			if err := p.each(ctx, len(chunk), func(ctx context.Context, k int) (verdict, error) {
-				return p.judge(ctx, chunk[k], by[chunk[k]], rows[k])
-			}); err != nil {
-				return err
-			}
-			for _, row := range rows {
-				p.met(row)
+		var d *said
+		if more {
+			if d, err = kept(record); err != nil {
+				return p.shelf.Unreadable(err)
 			}
 		}
+		if !more || len(uris) == batch && by[d.URI] == nil {
+			if err := p.compareBatch(ctx, uris, by); err != nil || !more {
+				return err
+			}
+			uris = uris[:0]
+			clear(by)
+		}
+		if by[d.URI] == nil {
+			uris = append(uris, d.URI)
+		}
+		by[d.URI] = append(by[d.URI], d)
 	}
-	return nil
 }
 
-func (p *pass) met(row *store.Resource) {
-	if row != nil {
-		p.listed[row.ID>>6] |= 1 << (row.ID & 63)
+func (p *pass) compareBatch(ctx context.Context, uris []string, by map[string][]*said) error {
+	rows, err := p.rows(ctx, uris)
+	if err != nil {
+		return err
 	}
+	for _, row := range rows {
+		if row != nil {
+			p.listed.Add(row.ID)
+		}
+	}
+	return p.each(ctx, len(uris), func(ctx context.Context, k int) (verdict, error) {
+		return p.judge(ctx, uris[k], by[uris[k]], rows[k])
+	})
 }
 
 // rows are the resources of these URIs with what all sets want of them, nil where the state knows none.
@@ -130,7 +139,7 @@ func (p *pass) judge(ctx context.Context, uri string, all []*said, row *store.Re
 	if len(e.words) == 0 {
 		return p.local(ctx, row)
 	}
-	f, err := p.look(ctx, row, e.words)
+	f, err := look(ctx, p.Mirror, row, e.words)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -144,7 +153,7 @@ func (p *pass) judge(ctx context.Context, uri string, all []*said, row *store.Re
 	case e.inline && p.only == nil:
 		return verdict{uri: uri, again: true}, nil
 	case e.inline:
-		return verdict{uri: uri, finding: p.name(uri, row, f, e.expects())}, nil
+		return verdict{uri: uri, finding: differs(uri, row, f, e.expects())}, nil
 	}
 	return p.settle(ctx, uri, row, f, &e, fits)
 }
@@ -205,7 +214,7 @@ func (p *pass) settle(
 		case ctx.Err() != nil:
 			return v, ctx.Err()
 		case err != nil && fits == no && !e.unsure: // then the list counts
-			v.finding = p.name(uri, row, f, e.expects())
+			v.finding = differs(uri, row, f, e.expects())
 			return v, nil
 		case err != nil, !got.there && f.there && fits != no && !e.unsure && !e.hidden:
 			if v.open = err; err == nil {
@@ -221,7 +230,7 @@ func (p *pass) settle(
 			if got.there && f.there {
 				want = text(got.sum)
 			}
-			v.finding = p.name(uri, row, f, want)
+			v.finding = differs(uri, row, f, want)
 			return v, nil
 		}
 		// The mirror may have caught up meanwhile, or the Source may have changed.
@@ -230,7 +239,7 @@ func (p *pass) settle(
 			return v, err
 		}
 		row = rows[0]
-		if f, err = p.look(ctx, row, e.words); err != nil || f.is(got.sum) {
+		if f, err = look(ctx, p.Mirror, row, e.words); err != nil || f.is(got.sum) {
 			return v, err
 		}
 	}
@@ -248,7 +257,7 @@ func (p *pass) unwanted(ctx context.Context, row *store.Resource, f *file, e *ex
 		if f.is(row.Have.SHA256) {
 			return verdict{}, nil
 		}
-		return verdict{uri: row.URI, finding: p.name(row.URI, row, f, text(row.Have.SHA256))}, nil
+		return verdict{uri: row.URI, finding: differs(row.URI, row, f, text(row.Have.SHA256))}, nil
 	case slices.ContainsFunc(row.Wants, func(w store.Want) bool { return w.Held }):
 		return verdict{uri: row.URI, open: errors.New("its removal is held: see `resyncd approve`")}, nil
 	case p.only == nil:
@@ -265,32 +274,14 @@ func (p *pass) unwanted(ctx context.Context, row *store.Resource, f *file, e *ex
 	}, nil
 }
 
-// name makes a finding of a file that is not what it should be.
-func (p *pass) name(uri string, row *store.Resource, f *file, want *string) *Finding {
-	n := &Finding{URI: &uri, Problem: ProblemStale, Expected: want, Found: f.found()}
-	if row != nil && row.Key != "" {
-		n.Key = &row.Key
-	}
-	switch {
-	case !f.there:
-		n.Problem = ProblemMissing
-	case row != nil && row.Have.State != store.HaveNone && !f.is(row.Have.SHA256):
-		n.Problem = ProblemChanged
-	}
-	return n
-}
-
 // local compares a file without documents with what it was when fetched.
 func (p *pass) local(ctx context.Context, row *store.Resource) (verdict, error) {
 	if row == nil || row.Have.State == store.HaveNone || p.only != nil {
 		return verdict{}, nil
 	}
-	f, err := p.look(ctx, row, nil)
 	p.count(true)
-	if err != nil || f.is(row.Have.SHA256) {
-		return verdict{}, err
-	}
-	return verdict{uri: row.URI, finding: p.name(row.URI, row, f, text(row.Have.SHA256))}, nil
+	f, err := Check(ctx, p.Mirror, row)
+	return verdict{uri: row.URI, finding: f}, err
 }
 
 // compareMirrored compares the files of the mirror that no document spoke of.
@@ -304,14 +295,14 @@ func (p *pass) compareMirrored(ctx context.Context) error {
 		}
 		after = rs[len(rs)-1].ID
 		rs = slices.DeleteFunc(rs, func(r *store.Resource) bool {
-			return p.listed[r.ID>>6]&(1<<(r.ID&63)) != 0 || p.passedOver(r.URI)
+			return p.listed.Has(r.ID) || p.passedOver(r.URI)
 		})
 		err = p.each(ctx, len(rs), func(ctx context.Context, k int) (verdict, error) {
 			r := rs[k]
 			if !p.judged(r) {
 				return p.local(ctx, r)
 			}
-			f, err := p.look(ctx, r, nil)
+			f, err := look(ctx, p.Mirror, r, nil)
 			if err != nil {
 				return verdict{}, err
 			}

@@ -6,6 +6,38 @@ import (
 	"resyncd/store"
 )
 
+// said is one statement of the Source's documents about a resource.
+type said struct {
+	URI    string
+	Set    int
+	What   statement
+	Absent bool
+	Digest string // "alg:hex" of the strongest, "" without
+	Length int64  // -1 without
+	// At is when the document says so: of a list its snapshot, of a change or an entry its own instant. LastMod is the
+	// resource's own time where a list gives one.
+	At, LastMod store.Micros
+	Page        int    // of a feed: its place in the order of reading, newest document first
+	Rel         string // of a link
+	Edit        []byte
+}
+
+// statement is what kind of thing a document says.
+type statement uint8
+
+const (
+	listed statement = iota
+	changed
+	entry
+	edit
+	link
+)
+
+// says tells whether two statements are about the same content.
+func (s *said) says(o *said) bool {
+	return s.Absent == o.Absent && (s.Absent || s.Digest == o.Digest && s.Length == o.Length)
+}
+
 // expected is what the mirror should have of a resource.
 type expected struct {
 	words []*said

@@ -17,6 +17,7 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/spill"
 )
 
 // Finding is one difference that an audit or a verification found. It is a line of `audit --json` and `verify --json`.
@@ -116,18 +117,19 @@ func (i *inspection) begin(ctx context.Context) (err error) {
 	return err
 }
 
+// shelfHeld is how many bytes of what documents say are held in memory, so that a list of a million entries takes no
+// more.
+const shelfHeld = 4 << 20
+
 // pass reads all documents and compares. only, if not nil, are the URIs that the first pass left open.
 func (i *inspection) pass(ctx context.Context, only doubted) (again doubted, err error) {
 	sets, err := i.offered(ctx)
 	if err != nil {
 		return nil, err
 	}
-	shelf, err := newShelf()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, shelf.close()) }()
-	p := &pass{inspection: i, sets: sets, shelf: shelf, only: only, again: doubted{}, listed: map[int64]uint64{}}
+	shelf := spill.NewSorter(shelfHeld, "")
+	defer func() { err = errors.Join(err, shelf.Reset()) }()
+	p := &pass{inspection: i, sets: sets, shelf: shelf, only: only, again: doubted{}, listed: spill.NewBitmap()}
 	for n := range sets {
 		if err := p.read(ctx, n); err != nil {
 			return nil, err

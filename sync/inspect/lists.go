@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/spill"
 )
 
 // set is one set of the Source in one pass.
@@ -57,10 +59,10 @@ func (i *inspection) unusable(set string, err error) error {
 type pass struct {
 	*inspection
 	sets   []set
-	shelf  *shelf
+	shelf  *spill.Sorter // what is said, by URI
 	only   doubted
 	again  doubted
-	listed map[int64]uint64 // the resources that were spoken of, a bit each
+	listed *spill.Bitmap // the resources that were spoken of
 }
 
 // read puts what the documents of a set say on the shelf.
@@ -262,11 +264,22 @@ func (v *listVisitor) Failed(_ context.Context, p *destination.Part, err error) 
 
 // keep puts a statement on the shelf, if this pass is about it.
 func (p *pass) keep(d *said) error {
-	h := p.hash(d.URI)
-	if p.only != nil && d.What != link {
-		if _, ok := p.only[h]; !ok {
-			return nil
-		}
+	if d.What != link && p.passedOver(d.URI) {
+		return nil
 	}
-	return p.shelf.put(h, d)
+	text, err := json.Marshal(d)
+	if err == nil {
+		err = p.shelf.Add(append(spill.AppendKey(nil, d.URI), text...))
+	}
+	if err != nil {
+		return fmt.Errorf("keep what the lists say for the audit (TMPDIR chooses another disk): %w", err)
+	}
+	return nil
+}
+
+// kept is a statement as keep wrote it.
+func kept(record []byte) (d *said, err error) {
+	behind := len(spill.AppendKey(nil, string(spill.Key(record))))
+	err = json.Unmarshal(record[behind:], &d)
+	return d, err
 }

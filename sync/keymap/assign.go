@@ -1,7 +1,14 @@
 package keymap
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"resyncd/store"
 )
@@ -12,11 +19,8 @@ const maxClashes = 64
 // Lookup returns the use of names, aligned with them (store.Resources.Names).
 type Lookup func(names []string) ([]store.NameUse, error)
 
-// Assigner gives mirror keys to new URIs, with a suffix on a clash (contract.md 5, F83). It is for one goroutine.
-type Assigner struct {
-	fold bool
-	last batch // memory for the next call
-}
+// Assigner gives mirror keys to new URIs, with a suffix on a clash (contract.md 5, F83).
+type Assigner struct{ fold bool }
 
 // NewAssigner returns an Assigner. With fold it looks names up folded (FoldKey), because the file system ignores letter
 // case (F82).
@@ -25,8 +29,10 @@ func NewAssigner(fold bool) *Assigner { return &Assigner{fold: fold} }
 // AssignNamed returns keys for new URIs, aligned with uris; natural may give some natural keys. A key is "" if no file
 // can be named for the URI (P11), and the keys must be recorded before the next call.
 func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string, error) {
-	b := a.batch(uris)
-	defer b.forget()
+	b := &batch{
+		fold: a.fold, uris: uris, keys: make([]string, len(uris)), open: make([]candidateKey, 0, len(uris)),
+		uses: make(map[string]store.NameUse, 2*len(uris)), done: make(map[string]string, len(uris)),
+	}
 	for i, uri := range uris {
 		if i < len(natural) && natural[i] != "" {
 			b.open = append(b.open, candidateKey{index: i, natural: natural[i], key: natural[i]})
@@ -43,15 +49,11 @@ func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string,
 	return b.keys, nil
 }
 
-// keepNames bounds the memory kept between calls.
-const keepNames = 2_000
-
 type batch struct {
 	fold bool
 	uris []string
 	keys []string
 	open []candidateKey
-	need []string
 	uses map[string]store.NameUse // by folded name
 	done map[string]string        // URI to key
 }
@@ -62,31 +64,6 @@ type candidateKey struct {
 	attempts     int
 }
 
-func (a *Assigner) batch(uris []string) *batch {
-	b := &a.last
-	if n := len(uris); b.uses == nil || n > keepNames {
-		b = &batch{
-			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n),
-			uses: make(map[string]store.NameUse, 2*n),
-			done: make(map[string]string, n),
-		}
-		if n <= keepNames {
-			a.last = *b
-			b = &a.last
-		}
-	}
-	b.uris, b.keys = uris, make([]string, len(uris))
-	return b
-}
-
-func (b *batch) forget() {
-	clear(b.open[:cap(b.open)])
-	clear(b.need[:cap(b.need)])
-	clear(b.uses)
-	clear(b.done)
-	b.uris, b.keys, b.open, b.need = nil, nil, b.open[:0], b.need[:0]
-}
-
 func (b *batch) folded(name string) string {
 	if b.fold {
 		return FoldKey(name)
@@ -95,8 +72,7 @@ func (b *batch) folded(name string) string {
 }
 
 func (b *batch) learn(lookup Lookup) error {
-	names := b.need[:0]
-	defer func() { b.need = names }()
+	names := make([]string, 0, len(b.open))
 	need := func(name string) {
 		name = b.folded(name)
 		if _, known := b.uses[name]; !known {
@@ -169,4 +145,76 @@ func (b *batch) give(uri, key string) {
 	for folder := range Folders(key) {
 		b.uses[b.folded(folder)] = store.NameFolder
 	}
+}
+
+// clashKey adds "%x" and 8 hex digits of the URI's SHA-256 to one component (contract.md 5), different ones for each
+// attempt. An index outside the key means the last component.
+func clashKey(key, uri string, component, attempt int) string {
+	if attempt > 0 {
+		uri += "\x00" + strconv.Itoa(attempt) // no URI contains a NUL byte
+	}
+	sum := sha256.Sum256([]byte(uri))
+	suffix := "%x" + hex.EncodeToString(sum[:clashTail/2-1])
+
+	end := componentEnd(key, component)
+	long := len(key)+clashTail > keyLimit
+	if !long {
+		return key[:end] + suffix + key[end:]
+	}
+	if end+clashTail <= keyLimit-hashedTail { // the suffix survives the cut
+		return string(cut([]byte(key[:end]+suffix+key[end:]), 0, keyLimit))
+	}
+	// Without room behind the component, the end of the key carries both hashes.
+	return string(cut([]byte(key), 0, keyLimit-clashTail)) + suffix
+}
+
+func componentEnd(key string, component int) int {
+	end := 0
+	for ; component >= 0; component-- {
+		i := strings.IndexByte(key[end:], '/')
+		if i < 0 {
+			return len(key)
+		}
+		end += i
+		if component > 0 {
+			end++
+		}
+	}
+	if end == 0 { // a negative index
+		return len(key)
+	}
+	return end
+}
+
+// Folders iterates over the folders of a key, outermost first.
+func Folders(key string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := 0; i < len(key); i++ {
+			if key[i] == '/' && !yield(key[:i]) {
+				return
+			}
+		}
+	}
+}
+
+// FoldKey folds letter case: keys with equal folds are one file on some file systems (F82).
+func FoldKey(key string) string {
+	for i := 0; i < len(key); i++ {
+		if c := key[i]; c >= utf8.RuneSelf {
+			return strings.Map(foldRune, key)
+		}
+	}
+	return strings.ToLower(key)
+}
+
+// foldRune picks one fixed member of a case set.
+func foldRune(r rune) rune {
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	if 'A' <= least && least <= 'Z' {
+		least += 'a' - 'A'
+	}
+	return least
 }

@@ -22,8 +22,7 @@ func (c Candidate) Want(setID int64) store.Want {
 }
 
 // Contest is the row that a Decision of Ask makes of row (nil: none) and the candidate: the Source's answer decides,
-// and what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings:
-// further entries of the same time may follow, and only the answer tells which one was the last.
+// and what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings.
 func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) store.Want {
 	w := c.Want(setID)
 	w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -136,9 +135,8 @@ type Reading struct {
 }
 
 // MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that
-// has on disk. What an earlier reading of the list said gives way to what it says now. A change that is provably newer
-// than the list keeps, one that is provably older goes. A row that the list proves right is left as it is (Repeat),
-// whatever its version, because the floor will speak for it. Everything else is asked.
+// has on disk. A change that is provably newer than the list keeps, one that is provably older goes, a row that the
+// list proves right stays as it is (Repeat), and everything else is asked.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
@@ -204,9 +202,8 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 }
 
 // Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). asked is the
-// Source's clock then (Date). The answer speaks for everything that happened before that second, for nothing later.
-// Where the contested instant is not over yet, it is not settled and no document vouches for it: the next entry of that
-// instant is asked about again.
+// Source's clock then (Date): the answer speaks for all that happened before that second, and a contested instant that
+// is not over yet is asked about again.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {

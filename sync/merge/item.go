@@ -37,18 +37,11 @@ type ItemMeta struct {
 
 // String is how a row keeps it, "" for nothing.
 func (m ItemMeta) String() string {
-	if m.empty() {
-		return ""
-	}
 	b, err := json.Marshal(m)
-	if err != nil {
+	if err != nil || string(b) == "{}" {
 		return ""
 	}
 	return string(b)
-}
-
-func (m ItemMeta) empty() bool {
-	return m.Title+m.Author+m.Published+m.Updated+m.Source == "" && m.Pushed == nil && len(m.Links) == 0
 }
 
 // MetaOf reads what a row tells.
@@ -73,10 +66,7 @@ const FeedLag = store.Micros(60 * 1e6)
 
 // MergeItem lets an entry of a feed meet the row of its resource, nil for none (websub.md T-04): the newest updated
 // wins, whatever the order; absence says nothing. Ask: a push that nothing orders against what is known, or a document
-// that shows an older entry than what is known; it is to be read (again, past caches) and decides, for a Source may be
-// restored from a backup, publish again what it deleted, or mend its clock. An end that is older than its entry is
-// over, and an archive may be older than what the feed showed since, unless only a push told that or nothing is to be
-// believed.
+// that shows an older entry, is to be read past caches and decides, for a Source may be restored from a backup.
 func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace

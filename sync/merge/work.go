@@ -58,43 +58,31 @@ func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have
 			s = &store.SetChange{ID: before[i].SetID}
 			sums[before[i].SetID] = s
 		}
-		s.Resources += Delta(b, a)
-		s.Bytes += DeltaBytes(b, a)
+		s.Resources += a.Resources - b.Resources
+		s.Bytes += a.Bytes - b.Bytes
 	}
 }
 
-// Counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
-func Counted(w *store.Want, h *store.Have) int64 {
+// Sum is what resources add to the totals of a set.
+type Sum struct{ Resources, Bytes int64 }
+
+// Counted is what one resource adds, by the want of the set and its file.
+func Counted(w *store.Want, h *store.Have) Sum {
 	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
-		return h.Length
+		return Sum{1, h.Length}
 	}
-	return -1
+	return Sum{}
 }
-
-// Delta is the difference in resources between two results of Counted.
-func Delta(before, after int64) int64 {
-	switch {
-	case before < 0 && after >= 0:
-		return 1
-	case before >= 0 && after < 0:
-		return -1
-	}
-	return 0
-}
-
-// DeltaBytes is the difference in bytes between two results of Counted.
-func DeltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
 
 // Answer says whether a mirror file is what is wanted.
 type Answer uint8
 
-// The answers. HashLocally: reading the file decides, which was never compared with the want's strongest digest.
-// Revalidate: only a conditional request can tell.
+// The answers. No: it is not, or only a request can tell. HashLocally: reading the file decides, which was never
+// compared with the want's strongest digest.
 const (
 	No Answer = iota
 	Yes
 	HashLocally
-	Revalidate
 )
 
 // Satisfied compares a want with what is on disk, without looking at the disk. Length and the strongest digest are
@@ -109,11 +97,7 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 		return Yes
 	case w.State == store.WantNone:
 		return Yes
-	case h.State == store.HaveNone:
-		return No
-	case w.State == store.WantAsk:
-		return Revalidate
-	case w.Length >= 0 && w.Length != h.Length:
+	case h.State == store.HaveNone, w.State == store.WantAsk, w.Length >= 0 && w.Length != h.Length:
 		return No
 	case w.Digests != "":
 		return sameBytes(w.Digests, h)
@@ -128,7 +112,7 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 			return Yes
 		}
 	}
-	return Revalidate
+	return No
 }
 
 // digestOf is the digest by which a file is always known.
@@ -156,10 +140,9 @@ func answer(ok bool) Answer {
 	return No
 }
 
-// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants: the list
-// gives no digest, its Last-Modified is the one known before, and a length, if given, is the file's. It spares a
-// request for each unchanged resource of a list without digests. An entry of a change document is an event of its own,
-// even within the second of the last one, and never carries over.
+// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants, which spares
+// a request for each unchanged resource of a list without digests. An entry of a change document is an event of its
+// own and never carries over.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
@@ -214,9 +197,8 @@ func newest(a, b *store.Want) *store.Want {
 // GuardMin is how many files a sweep may always remove.
 const GuardMin = 10
 
-// Hold is the sweep guard (CONTRIBUTING.md 8, P5): it stops a removal by absence, for the operator to decide, if the
-// list is empty and anything would go, or if more than guard (a share, 0.2 is 20 %) of the have files and more than 10
-// would go.
+// Hold is the sweep guard (CONTRIBUTING.md 8, P5): it leaves a removal by absence to the operator if the list is empty,
+// or if more than guard (a share, 0.2 is 20 %) of the have files and more than GuardMin would go.
 func Hold(listEmpty bool, wouldGo, have int64, guard float64) bool {
 	if wouldGo <= 0 {
 		return false

@@ -50,7 +50,7 @@ func (p *Planner) changes(ctx context.Context, byURI map[string]*row, c *store.C
 		}
 		r.keep(&rc)
 		after := merge.Counted(&r.want, &r.res.Have)
-		files, bytes = files+merge.Delta(r.before, after), bytes+merge.DeltaBytes(r.before, after)
+		files, bytes = files+after.Resources-r.before.Resources, bytes+after.Bytes-r.before.Bytes
 		if rows == nil {
 			rows, c.Resources = make([]*row, 0, len(byURI)+1), make([]store.ResourceChange, 0, len(byURI)+1)
 		}
@@ -140,7 +140,7 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []*row, p
 				wants = append(wants, *w)
 				if b, a := merge.Counted(w, &res.Have), merge.Counted(w, &r.res.Have); b != a {
 					c.Sets = append(c.Sets,
-						store.SetChange{ID: w.SetID, Resources: merge.Delta(b, a), Bytes: merge.DeltaBytes(b, a)})
+						store.SetChange{ID: w.SetID, Resources: a.Resources - b.Resources, Bytes: a.Bytes - b.Bytes})
 				}
 			}
 		}

@@ -14,8 +14,8 @@ type row struct {
 	want    store.Want
 	had     bool
 	changed bool
-	listed  bool  // by the current baseline
-	before  int64 // bytes counted before the batch, -1 for no file
+	listed  bool      // by the current baseline
+	before  merge.Sum // counted before the batch
 	haveNew *store.Have
 	same    bool
 	moved   bool // the disk differed from the row
@@ -40,7 +40,7 @@ func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
 		r := rows[u]
 		if r == nil {
 			r = &all[len(uris)]
-			r.before, r.newest, rows[u] = -1, v, r
+			r.before, r.newest, rows[u] = merge.Sum{}, v, r
 			uris = append(uris, u)
 		}
 		if merge.Relate(v, r.newest) == merge.Newer {

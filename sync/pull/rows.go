@@ -10,7 +10,6 @@ import (
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/transfer"
-	"resyncd/sync/verify"
 )
 
 // Other programs may change the mirror. So every run looks at some files, and at all if one differs.
@@ -104,7 +103,7 @@ func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []
 	files := 0
 	err = s.seen(ctx)
 	if err == nil {
-		err = verify.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
+		err = transfer.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
 			n, err := s.correct(ctx, seen, told)
 			files += n
 			return err

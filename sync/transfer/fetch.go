@@ -17,7 +17,6 @@ import (
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
-	"resyncd/sync/verify"
 )
 
 // work has a panic cost one resource only (F5).
@@ -125,7 +124,7 @@ func (r *Reconciler) asListed(ctx context.Context, o *outcome) (sum [32]byte, n 
 	if !ok {
 		return sum, 0, "", nil
 	}
-	sum, n, other, err := verify.Hash(ctx, r.s.Mirror, o.res.Key, d.New())
+	sum, n, other, err := HashFile(ctx, r.s.Mirror, o.res.Key, d.New())
 	switch {
 	case blob.Missing(err), errors.Is(err, blob.ErrNotRegular), errors.Is(err, blob.ErrIO):
 		return sum, n, "", nil

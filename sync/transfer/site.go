@@ -11,7 +11,6 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/sync/verify"
 )
 
 // Site is one Source and its mirror.
@@ -184,7 +183,7 @@ func (s *Site) Intruder(ctx context.Context, r *store.Resource) (*store.Have, er
 	if err != nil {
 		return nil, err
 	}
-	sum, n, _, err := verify.Hash(ctx, s.Mirror, r.Key, nil)
+	sum, n, _, err := HashFile(ctx, s.Mirror, r.Key, nil)
 	if errors.Is(err, blob.ErrIO) {
 		sum, n, err = [32]byte{}, info.Length, nil
 	}
@@ -203,7 +202,7 @@ func (s *Site) Actual(ctx context.Context, r *store.Resource) (*store.Have, erro
 	if err == nil {
 		var sum [32]byte
 		var n int64
-		switch sum, n, _, err = verify.Hash(ctx, s.Mirror, r.Key, nil); {
+		switch sum, n, _, err = HashFile(ctx, s.Mirror, r.Key, nil); {
 		case errors.Is(err, blob.ErrIO): // one unreadable file must not hold up others (F10)
 			now, err = s.Unknown([32]byte{}, info.Length, info.ModTime), nil
 			now.State = h.State

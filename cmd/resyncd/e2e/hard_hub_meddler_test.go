@@ -207,7 +207,7 @@ func (m *meddler) ask() {
 		v.Challenge = "challenge"
 	}
 	if v.Mode == websub.ModeSubscribe {
-		v.Lease, v.LeaseKnown = int64(one(m.dice, []int{1, 5, 3600, 1 << 40})), true
+		v.Lease = int64(one(m.dice, []int{1, 5, 3600, 1 << 40}))
 	}
 	target, err := websub.VerificationURL(s.Callback, v)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -33,17 +32,13 @@ const connections = 4096
 // Serve answers requests on a listener until ctx ends, then finishes what is running for a few seconds. It closes the
 // listener and returns nil after such an end.
 func (h *Hub) Serve(ctx context.Context, listener net.Listener) error {
-	door := gate.New(gate.Options{Listener: listener, MaxConns: connections, Log: h.o.Log})
 	return gate.Serve(ctx, &http.Server{
 		Handler:           h.Handler(),
-		ConnState:         door.State,
-		ConnContext:       door.Context,
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      readTime + 3*verifyTimeout, // a synchronous verification takes its time
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(h.o.Log.Handler(), slog.LevelDebug),
-	}, door, stopGrace)
+	}, gate.Options{Listener: listener, MaxConns: connections, Grace: stopGrace, Log: h.o.Log})
 }
 
 // Handler answers the hub's one URL: subscribe, unsubscribe, light ping and content (H-01 to H-03, H-16, H-17).

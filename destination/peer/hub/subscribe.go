@@ -170,7 +170,7 @@ func (h *Hub) ask(ctx context.Context, q *request, lease time.Duration) (again b
 		v.Challenge = rand.Text() // single use, 130 bits (H-04)
 	}
 	if q.form.Mode == websub.ModeSubscribe {
-		v.Lease, v.LeaseKnown = int64(lease/time.Second), true
+		v.Lease = int64(lease / time.Second)
 	}
 	target, err := websub.VerificationURL(q.form.Callback, v)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
-	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -32,8 +32,8 @@ func (s *Source) Serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
-	}, listener, 10*time.Second)
+	}, gate.Options{Listener: listener, MaxConns: math.MaxInt, MaxConnsPerIP: math.MaxInt, Grace: 10 * time.Second,
+		Log: s.options.Logger})
 }
 
 // Handler answers GET and HEAD for documents and resources, with the Faults asked for. Its root is "/".

@@ -1,4 +1,4 @@
-package verify
+package sync
 
 import (
 	"context"
@@ -14,19 +14,20 @@ import (
 	"resyncd/store/blob"
 	"resyncd/sync/inspect"
 	"resyncd/sync/keymap"
+	"resyncd/sync/transfer"
 )
 
-// disk is a mirror that holds texts by key.
-type disk struct {
+// textMirror is a mirror that holds texts by key.
+type textMirror struct {
 	blob.Mirror
 	files  map[string]string
 	broken error // of the file "broken"
 	folds  bool
 }
 
-func (d *disk) FoldsCase() bool { return d.folds }
+func (d *textMirror) FoldsCase() bool { return d.folds }
 
-func (d *disk) Open(_ context.Context, key string) (blob.File, blob.Info, error) {
+func (d *textMirror) Open(_ context.Context, key string) (blob.File, blob.Info, error) {
 	if key == "broken" {
 		return nil, blob.Info{}, d.broken
 	}
@@ -34,10 +35,10 @@ func (d *disk) Open(_ context.Context, key string) (blob.File, blob.Info, error)
 	if !ok {
 		return nil, blob.Info{}, blob.ErrNotFound
 	}
-	return file{strings.NewReader(text)}, blob.Info{Key: key, Length: int64(len(text))}, nil
+	return textFile{strings.NewReader(text)}, blob.Info{Key: key, Length: int64(len(text))}, nil
 }
 
-func (d *disk) Walk(_ context.Context, each func(blob.Info) error) error {
+func (d *textMirror) Walk(_ context.Context, each func(blob.Info) error) error {
 	for key := range d.files {
 		kind := blob.KindFile
 		if strings.HasSuffix(key, "link") {
@@ -50,18 +51,18 @@ func (d *disk) Walk(_ context.Context, each func(blob.Info) error) error {
 	return nil
 }
 
-type file struct{ *strings.Reader }
+type textFile struct{ *strings.Reader }
 
-func (file) Close() error { return nil }
+func (textFile) Close() error { return nil }
 
-// rows are what the state knows, by id.
-type rows struct {
+// rowsByID are what the state knows, by id.
+type rowsByID struct {
 	store.Resources
 	all   []*store.Resource
 	folds bool
 }
 
-func (r *rows) add(key, text string, action store.Action) {
+func (r *rowsByID) add(key, text string, action store.Action) {
 	row := &store.Resource{ID: int64(len(r.all) + 1), URI: "http://lib.example/" + key, Key: key}
 	if row.Work.Action = action; action == store.ActionNone {
 		row.Have = store.Have{State: store.HavePresent, SHA256: sha256.Sum256([]byte(text)), Length: int64(len(text))}
@@ -69,12 +70,12 @@ func (r *rows) add(key, text string, action store.Action) {
 	r.all = append(r.all, row)
 }
 
-func (r *rows) Scan(_ context.Context, q store.ScanQuery) ([]*store.Resource, error) {
+func (r *rowsByID) Scan(_ context.Context, q store.ScanQuery) ([]*store.Resource, error) {
 	left := r.all[min(int(q.After), len(r.all)):]
 	return left[:min(len(left), q.Limit)], nil
 }
 
-func (r *rows) ByKeys(_ context.Context, _ int64, names []string) ([]*store.Resource, error) {
+func (r *rowsByID) ByKeys(_ context.Context, _ int64, names []string) ([]*store.Resource, error) {
 	out := make([]*store.Resource, len(names))
 	for i, name := range names {
 		for _, row := range r.all {
@@ -90,12 +91,12 @@ func (r *rows) ByKeys(_ context.Context, _ int64, names []string) ([]*store.Reso
 	return out, nil
 }
 
-// TestFiles: each file that is not what its row says is found once, page after page, and the disk's own failure ends
+// TestCheckedFiles: each file that is not what its row says is found once, page after page, and the disk's own failure ends
 // it.
-func TestFiles(t *testing.T) {
+func TestCheckedFiles(t *testing.T) {
 	t.Parallel()
-	st, m := &rows{}, &disk{files: map[string]string{}, broken: blob.ErrIO}
-	for i := range 2*examinePage + 1 {
+	st, m := &rowsByID{}, &textMirror{files: map[string]string{}, broken: blob.ErrIO}
+	for i := range 2001 {
 		key := fmt.Sprint(i)
 		st.add(key, key, store.ActionNone)
 		m.files[key] = key
@@ -105,7 +106,7 @@ func TestFiles(t *testing.T) {
 	delete(m.files, "1500")
 	var found []string
 	looked := 0
-	page := func(n int, ps []*Problem) error {
+	page := func(n int, ps []*problem) error {
 		looked += n
 		for _, p := range ps {
 			found = append(found, p.Problem+" "+*p.Key)
@@ -115,24 +116,28 @@ func TestFiles(t *testing.T) {
 		}
 		return nil
 	}
-	if err := Files(t.Context(), st, m, 1, page); err != nil || looked != len(st.all) {
+	examine := func() error {
+		look := func(ctx context.Context, r *store.Resource) (*problem, error) { return check(ctx, m, r) }
+		return transfer.Examine(t.Context(), st, store.ScanQuery{SourceID: 1}, look, page)
+	}
+	if err := examine(); err != nil || looked != len(st.all) {
 		t.Errorf("%d looked at, %v", looked, err)
 	}
 	if want := []string{"changed 7", "missing 1500", "changed broken"}; !slices.Equal(found, want) {
 		t.Errorf("%v, want %v", found, want)
 	}
 	m.broken = blob.ErrBusy
-	if err := Files(t.Context(), st, m, 1, page); !errors.Is(err, blob.ErrBusy) {
+	if err := examine(); !errors.Is(err, blob.ErrBusy) {
 		t.Error(err)
 	}
 }
 
-// TestExtra: what lies in no resource's place is extra, also a link where a file is owed; a file that lies there is
+// TestStrangers: what lies in no resource's place is extra, also a link where a file is owed; a file that lies there is
 // named by its resource. All of that is found by the names that the disk goes by.
-func TestExtra(t *testing.T) {
+func TestStrangers(t *testing.T) {
 	t.Parallel()
 	for _, folds := range []bool{false, true} {
-		st, m := &rows{folds: folds}, &disk{files: map[string]string{}, folds: folds}
+		st, m := &rowsByID{folds: folds}, &textMirror{files: map[string]string{}, folds: folds}
 		st.add("Mine", "", store.ActionNone)
 		st.add("Owed", "", store.ActionFetch)
 		st.add("Owed-link", "", store.ActionFetch)
@@ -140,23 +145,23 @@ func TestExtra(t *testing.T) {
 		for _, row := range st.all {
 			m.files[row.Key] = ""
 		}
-		for i := range extraBatch + 5 {
+		for i := range 2*mendPage + 5 {
 			m.files[fmt.Sprint("other", i)] = ""
 		}
 		extra := map[string]bool{}
 		var owed []int64
-		err := Extra(t.Context(), st, m, 1, func(infos []blob.Info, ids []int64) error {
-			for _, key := range Keys(infos) {
+		err := strangers(t.Context(), st, m, 1, func(infos []blob.Info, ids []int64) error {
+			for _, key := range keysOf(infos) {
 				extra[key] = true
 			}
 			owed = append(owed, ids...)
 			return nil
 		})
-		if err != nil || len(extra) != extraBatch+6 || !extra["Owed-link"] || !slices.Equal(owed, []int64{2}) {
+		if err != nil || len(extra) != 2*mendPage+6 || !extra["Owed-link"] || !slices.Equal(owed, []int64{2}) {
 			t.Errorf("folds %t: %d extra, owed %v, %v", folds, len(extra), owed, err)
 		}
 		failing := func([]blob.Info, []int64) error { return io.ErrClosedPipe }
-		if err := Extra(t.Context(), st, m, 1, failing); !errors.Is(err, io.ErrClosedPipe) {
+		if err := strangers(t.Context(), st, m, 1, failing); !errors.Is(err, io.ErrClosedPipe) {
 			t.Error(err)
 		}
 	}
