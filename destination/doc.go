@@ -5,7 +5,8 @@
 // [NewReader] makes a Reader of one Source, with the fetch.Client that it may use and a [Memory] of documents.
 // [Discover] follows a URL to an [Offer]: the sets, and for each its lists and its channels. [Reader.Walk] reads a
 // list, or an index and its parts, and hands a [Visitor] each [List], whose entries come as they arrive.
-// [DiscoverTopic] does for feeds what Discover does for ResourceSync. Which addresses may be named is said by a [Scope] and a [Filter].
+// [DiscoverTopic] does for feeds what Discover does for ResourceSync. Which addresses may be named is said by a [Scope]
+// and a [Filter].
 //
 // The rooms below speak one protocol each: rsdoc and feed read and write documents, websub requests and signatures,
 // fetch is the only one that dials, gate limits those who come in, subscribe keeps subscriptions. peer plays the other
