@@ -139,11 +139,7 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 			t.req.ETag, t.req.LastModified = p.ETag, p.LastModified
 		}
 	}
-	var index *Document
-	err = w.r.take(ctx, w.window, t.req, func(a *answer) (err error) {
-		index, err = w.attempt(ctx, t, a)
-		return err
-	})
+	index, err := w.read(ctx, t)
 	switch {
 	case w.stop != nil:
 		return w.stop
@@ -157,6 +153,27 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 		return nil
 	}
 	return w.index(ctx, p, index, kind, path)
+}
+
+// read returns an index; a list goes to the visitor. While it is looked at what the first entry leads to the document is
+// closed, because a server may handle one request at a time.
+func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
+	attempt := func(a *answer) (err error) {
+		index, err = w.attempt(ctx, t, a)
+		return err
+	}
+	err = w.r.retry(ctx, w.window, t.req.URL, func() error {
+		err := w.r.ask(ctx, t.req, attempt)
+		if !errors.Is(err, errLook) {
+			return err
+		}
+		if t.index, err = w.r.leadsToList(ctx, t.first, t.kind); err != nil {
+			return err
+		}
+		t.looked = true
+		return w.r.ask(ctx, t.req, attempt)
+	})
+	return index, err
 }
 
 func (w *walk) failed(ctx context.Context, p *Part, err error) error {
@@ -198,7 +215,13 @@ type docRead struct {
 	known   *Document // of an index; else nil
 	req     *fetch.Request
 	entered bool
+
+	first  string // what the first entry leads to
+	looked bool   // at that
+	index  bool   // it is a list, so this document is an index
 }
+
+var errLook = errors.New("what the first entry leads to must be looked at first")
 
 // attempt returns an index whole; a list goes to the visitor entry by entry.
 func (w *walk) attempt(ctx context.Context, t *docRead, a *answer) (*Document, error) {
@@ -228,9 +251,10 @@ func (w *walk) attempt(ctx context.Context, t *docRead, a *answer) (*Document, e
 	if first != nil && first.Fault == "" {
 		index := first.Capability == t.kind && t.kind != rsdoc.KindUnknown
 		if !index && t.kind == rsdoc.KindResourceList && datedOnly(first) {
-			if index, err = w.r.leadsToList(ctx, first.Loc, t.kind); err != nil {
-				return nil, err
+			if t.first = first.Loc; !t.looked {
+				return nil, errLook
 			}
+			index = t.index
 		}
 		if index {
 			return w.r.misrooted(p.URL, a, doc, first, t.kind)

@@ -134,7 +134,7 @@ func TestWalk(t *testing.T) {
 				"/": xml(urlset(listMD + entry("/a", `at="2026-01-01T00:00:00Z"`))), "/a": list("/1"),
 			},
 			want:     []string{"begin /a resourcelist", "entry /1", "end /a"},
-			requests: "/ 200, /a 200, /a 200, / 304", tour: Tour{Lists: 1, Complete: true},
+			requests: "/ 200, /a 200, / 200, /a 200, / 304", tour: Tour{Lists: 1, Complete: true},
 		},
 		{
 			name: "urlset with at that is a list after all",
@@ -142,7 +142,7 @@ func TestWalk(t *testing.T) {
 				"/": xml(urlset(listMD + entry("/a", `at="2026-01-01T00:00:00Z"`))), "/a": {body: "I am a resource"},
 			},
 			want:     []string{"begin / resourcelist", "entry /a", "end /"},
-			requests: "/ 200, /a 200", tour: Tour{Lists: 1, Complete: true},
+			requests: "/ 200, /a 200, / 200", tour: Tour{Lists: 1, Complete: true},
 		},
 		{
 			name: "resource with a foreign capability is a resource", pages: map[string]page{

@@ -151,6 +151,21 @@ func TestWalkLooksAgain(t *testing.T) {
 	}
 }
 
+// The site answers one request at a time, and the list is too long for what lies between it and us.
+func TestWalkLooksWithOneConnection(t *testing.T) {
+	t.Parallel()
+	dated := func(loc string) string { return entry(loc, `at="2026-01-01T00:00:00Z"`) }
+	long := strings.Repeat(dated("/b"+strings.Repeat("x", 1000)), 20_000)
+	s := newSite(t, map[string]page{"/": xml(urlset(listMD + dated("/a") + long)), "/a": {body: "a resource"}})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	v := &log{quiet: true}
+	tour, err := testReader(t, nil).Walk(ctx, Ref{URL: s.URL + "/"}, rsdoc.KindResourceList, v)
+	if err != nil || !tour.Complete || v.entries != 20_001 {
+		t.Errorf("%+v, %d entries, %v, %v", tour, v.entries, v.failed, err)
+	}
+}
+
 // A server that is gone costs its patience once, not once for each part.
 func TestWalkDeadServer(t *testing.T) {
 	t.Parallel()
