@@ -136,8 +136,9 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	now, uptime := k.now(), k.uptime()
 	due, next := k.table.plan(now, uptime, uptime+lookEvery, k.o.random)
 	slices.SortFunc(due, mostUrgent)
+	running, ofSick := k.hosts.requests()
 	for _, r := range due {
-		if k.hosts.busy(r.host) {
+		if running >= workers || k.hosts.busy(r.host, ofSick) {
 			continue
 		}
 		if at := k.discovered(ctx, crew, r, now, uptime); at > uptime {
@@ -146,6 +147,7 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 		}
 		r.busy = true
 		at := k.hosts.begin(r.host)
+		running, ofSick = k.hosts.requests()
 		crew.Go(func() { k.work(ctx, r, at) })
 	}
 	return next - uptime
@@ -224,17 +226,21 @@ func hostOf(hub string) string {
 	return strings.ToLower(u.Host)
 }
 
-// busy reports that there is no worker for a host.
-func (l hosts) busy(name string) bool {
-	running, sick := 0, 0
+// requests counts those under way, and of these the ones at sick hosts.
+func (l hosts) requests() (all, ofSick int) {
 	for _, a := range l {
-		running += a.running
+		all += a.running
 		if a.sick {
-			sick += a.running
+			ofSick += a.running
 		}
 	}
+	return all, ofSick
+}
+
+// busy reports that there is no worker for a host, where sick ones have some.
+func (l hosts) busy(name string, ofSick int) bool {
 	a := l[name]
-	return running >= workers || a != nil && (a.running >= workersPerHub || a.sick && sick >= workersForSick)
+	return a != nil && (a.running >= workersPerHub || a.sick && ofSick >= workersForSick)
 }
 
 // begin takes a worker; end gives it back.
