@@ -58,6 +58,27 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
+// TestClockJumpAfterVerification: the clock goes back before the next look at the timetable (F15).
+func TestClockJumpAfterVerification(t *testing.T) {
+	one(t, []string{hubA}, func(w *world) {
+		w.behave["a.example"] = func(w *world, r request) *fetch.Answer {
+			time.AfterFunc(2*time.Second, func() {
+				w.verify(r, "600")
+				w.jump(-3 * time.Minute)
+			})
+			return answer(202)
+		}
+	}, func(w *world, _ string) {
+		wait(time.Minute)
+		w.wantState(store.SubActive)
+		w.asks()
+		wait(480*time.Second - time.Minute + 3*time.Second)
+		if n := len(w.asks()); n != 1 {
+			t.Errorf("%d requests in eight of ten minutes", n)
+		}
+	})
+}
+
 // TestClockJumpWhileDown: after a restart only the records tell, and a clock that went back must not make them wait (F15).
 func TestClockJumpWhileDown(t *testing.T) {
 	t.Parallel()

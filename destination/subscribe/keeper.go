@@ -143,6 +143,7 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	}
 	s.plan, s.planned = p, true
 	k.replan[sourceID] = true
+	k.planSource(s)
 	k.mu.Unlock()
 	k.signal()
 }

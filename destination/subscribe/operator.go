@@ -121,6 +121,7 @@ func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	s.planned = false
 	s.forget()
 	delete(k.replan, sourceID)
+	k.planSource(s)
 	k.mu.Unlock()
 
 	k.chainMu.Lock()

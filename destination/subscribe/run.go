@@ -107,17 +107,12 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// observe takes a record as it is now. The record is locked. What is due by it later than the next look at the
-// timetable need not be looked at sooner.
+// observe takes a record as it is now. The record is locked.
 func (k *Keeper) observe(s store.Subscription) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.running {
-		return
-	}
-	k.table.put(s, k.source(s.SourceID))
-	if now := k.now(); k.table.soon(channelOf(&s), now, plus(now, lookEvery)) {
-		k.signal()
+	if k.running {
+		k.plan(k.table.put(s, k.source(s.SourceID)))
 	}
 }
 
@@ -126,6 +121,24 @@ func (k *Keeper) forget(id int64) {
 	defer k.mu.Unlock()
 	if r := k.table.entries[id]; r != nil {
 		k.table.drop(r)
+		k.plan(r.channel)
+	}
+}
+
+// plan follows a change of a channel, of which one member may make others due. What is due later than the next look
+// need not be looked at sooner. Keeper.mu is held.
+func (k *Keeper) plan(c *channel) {
+	if uptime := k.uptime(); k.table.plan(c, k.now(), uptime, uptime+lookEvery) {
+		k.signal()
+	}
+}
+
+// planSource follows a change of Source.planned. Keeper.mu is held.
+func (k *Keeper) planSource(s *source) {
+	for _, c := range k.table.channels {
+		if c.source == s {
+			k.plan(c)
+		}
 	}
 }
 
@@ -134,7 +147,7 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now, uptime := k.now(), k.uptime()
-	due, next := k.table.plan(now, uptime, uptime+lookEvery, k.o.random)
+	due, next := k.table.look(now, uptime, uptime+lookEvery, k.o.random)
 	slices.SortFunc(due, mostUrgent)
 	running, ofSick := k.hosts.requests()
 	for _, r := range due {

@@ -124,11 +124,23 @@ func (r *entry) wait(due, now store.Micros) time.Duration {
 	return time.Duration(due-now) * time.Microsecond
 }
 
-// plan returns the entries whose time has come, and the time of the next one, at most latest. The uptime of each is
-// computed once for each due time, so that the wall clock does not move it when it goes back (F15). If that goes ahead,
-// it was set or the machine slept (F16): what is due earlier by it is brought forward, and what is overdue is spread
-// over some time (S-56). The first look at an entry is such a jump.
-func (t *timetable) plan(now store.Micros, uptime, latest time.Duration,
+// plan sets when the members of a channel are due, and reports whether one is before a time. The uptime is computed once
+// for each due time, so that the wall clock does not move it when it goes back (F15).
+func (t *timetable) plan(c *channel, now store.Micros, uptime, by time.Duration) (sooner bool) {
+	for _, s := range c.chain {
+		r := t.entries[s.ID]
+		if at := r.when(now); at != r.due && !(past(at, now) && past(r.due, now)) {
+			r.due, r.at = at, uptime+r.wait(at, now)
+		}
+		sooner = sooner || r.due.Known() && r.at < by
+	}
+	return sooner
+}
+
+// look returns the entries whose time has come, and the time of the next one, at most latest. If the wall clock went
+// ahead, it was set or the machine slept (F16): what is due earlier by it is brought forward, and what is overdue is
+// spread over some time (S-56). The first look at an entry is such a jump.
+func (t *timetable) look(now store.Micros, uptime, latest time.Duration,
 	random func() float64) (due []*entry, next time.Duration) {
 	jump := time.Duration(now)*time.Microsecond - uptime - t.offset
 	if jump <= -time.Second || jump >= time.Second {
@@ -137,11 +149,8 @@ func (t *timetable) plan(now store.Micros, uptime, latest time.Duration,
 	ahead := jump >= time.Second
 	next = latest
 	for _, r := range t.entries {
-		switch at := r.when(now); {
-		case at != r.due && !(past(at, now) && past(r.due, now)):
-			r.due, r.at = at, uptime+r.wait(at, now)
-		case ahead && (past(at, now) || r.wait(at, now) > 0):
-			r.at = min(r.at, uptime+r.wait(at, now))
+		if ahead && (past(r.due, now) || r.wait(r.due, now) > 0) {
+			r.at = min(r.at, uptime+r.wait(r.due, now))
 		}
 		switch at := max(r.at, r.hold); {
 		case r.busy || !r.due.Known():
@@ -161,19 +170,11 @@ func (t *timetable) plan(now store.Micros, uptime, latest time.Duration,
 		}
 		r.at = uptime + spread(len(due), left, random())
 	}
-	return t.plan(now, uptime, latest, random)
+	return t.look(now, uptime, latest, random)
 }
 
-// soon reports whether a member of a channel is due by a time.
-func (t *timetable) soon(f channelKey, now, by store.Micros) bool {
-	c := t.channels[f]
-	return c != nil && slices.ContainsFunc(c.chain, func(s *store.Subscription) bool {
-		return past(t.entries[s.ID].when(now), by)
-	})
-}
-
-// put takes in a record; a tombstone leaves the timetable.
-func (t *timetable) put(s store.Subscription, of *source) {
+// put takes in a record, whose channel is to be planned then; a tombstone leaves the timetable.
+func (t *timetable) put(s store.Subscription, of *source) *channel {
 	r := t.entries[s.ID]
 	if r == nil {
 		f := channelOf(&s)
@@ -191,6 +192,7 @@ func (t *timetable) put(s store.Subscription, of *source) {
 	if s.State == store.SubGone {
 		t.drop(r)
 	}
+	return r.channel
 }
 
 // The next channel at a hub need not climb to the rung that works (T-05).
