@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -101,7 +100,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if secs, err := strconv.ParseUint(v, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+	if strings.Trim(v, "0123456789") == "" {
+		secs, _ := strconv.ParseUint(v, 10, 64) // the most there is, of a number beyond that
 		return time.Duration(min(secs, uint64(retryAfterCap/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(v)

@@ -23,7 +23,7 @@ func TestRetryAfterHeader(t *testing.T) {
 	for value, want := range map[string]time.Duration{ // F53
 		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "3600": time.Hour, "3601": time.Hour,
 		"1000000000": time.Hour, "9223372036854775807": time.Hour, "99999999999999999999999999": time.Hour,
-		"-1": 0, "1.5": 0, "1e3": 0, "soon": 0, "0x10": 0, "+5": 0, "5 s": 0,
+		"-1": 0, "1.5": 0, "1e3": 0, "soon": 0, "0x10": 0, "+5": 0, "5 s": 0, "99999999999999999999 s": 0,
 		"Tue, 01 Sep 2026 12:00:09 GMT": 9 * time.Second, "Tue, 01 Sep 2026 11:00:00 GMT": 0,
 		"Fri, 31 Dec 9999 23:59:59 GMT": time.Hour, "Tuesday, 01-Sep-26 12:00:09 GMT": 9 * time.Second,
 		"Tue Sep  1 12:00:09 2026": 9 * time.Second,
