@@ -75,8 +75,7 @@ func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, 
 	}
 	s := newRecord(channelOf(top), at.topic, at.hubs[0], secret, k.moment())
 	s.Replaces = top.ID
-	_, err := k.add(ctx, s)
-	return err
+	return k.add(ctx, s)
 }
 
 // promote makes s the head again, above top. Its former place goes to the member it replaced.
@@ -200,6 +199,5 @@ func (k *Keeper) rotate(ctx context.Context, id int64) error {
 	}
 	s := newRecord(channelOf(&old), old.Topic, old.Hub, old.Secret != "", m)
 	s.Replaces, s.Profile = old.ID, settled(old.Profile)
-	_, err = k.add(ctx, s)
-	return err
+	return k.add(ctx, s)
 }

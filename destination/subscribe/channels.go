@@ -120,8 +120,7 @@ func off(all []store.Subscription, f channelKey) bool {
 func (k *Keeper) reconcileChannel(ctx context.Context, f channelKey, p Plan, t *target, c chain) error {
 	heads := c.heads()
 	if len(heads) == 0 {
-		_, err := k.add(ctx, newRecord(f, t.topic, t.hubs[0], p.Secret, k.moment()))
-		return err
+		return k.add(ctx, newRecord(f, t.topic, t.hubs[0], p.Secret, k.moment()))
 	}
 	// A crash or another process may leave several heads.
 	slices.SortStableFunc(heads, func(a, b *store.Subscription) int { return rank(b, t, p) - rank(a, t, p) })
@@ -154,9 +153,9 @@ func rank(s *store.Subscription, t *target, p Plan) int {
 
 func (k *Keeper) endAll(ctx context.Context, c chain) error {
 	m := k.moment()
-	for _, s := range c {
-		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
-			if s.State == store.SubUnsubscribing || s.State == store.SubGone {
+	for _, seen := range c {
+		_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
+			if !counts(s) && (s.State != store.SubOff || seen.State != store.SubOff) { // cancelled meanwhile
 				return errKeep
 			}
 			end(s, m)

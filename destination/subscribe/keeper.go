@@ -225,8 +225,8 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	return s, nil
 }
 
-// reread takes a record as the store has it now.
-func (k *Keeper) reread(ctx context.Context, id int64) error {
+// reread takes a record as the store has it now, and announces one that was added.
+func (k *Keeper) reread(ctx context.Context, id int64, added bool) error {
 	defer k.lock(id)()
 	s, err := k.o.Store.Subscription(ctx, id)
 	switch {
@@ -237,24 +237,23 @@ func (k *Keeper) reread(ctx context.Context, id int64) error {
 		return err
 	}
 	k.observe(s)
+	if added {
+		k.notify("", s)
+	}
 	return nil
 }
 
 // add records and announces a new subscription, with the rung that works at its hub (T-05).
-func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscription, error) {
+func (k *Keeper) add(ctx context.Context, s store.Subscription) error {
 	k.mu.Lock()
 	if rung, known := k.table.profiles[s.Hub]; known {
 		s.Profile = rung
 	}
 	k.mu.Unlock()
 	if err := k.o.Store.AddSubscription(ctx, &s); err != nil {
-		return store.Subscription{}, fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
+		return fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
 	}
-	if err := k.reread(ctx, s.ID); err != nil {
-		return store.Subscription{}, err
-	}
-	k.notify("", s)
-	return s, nil
+	return k.reread(context.WithoutCancel(ctx), s.ID, true) // what is recorded must be known
 }
 
 func (k *Keeper) notify(from store.SubscriptionState, s store.Subscription) {

@@ -147,3 +147,25 @@ func (c *crashed) ChangeSubscription(ctx context.Context, id int64, fn func(*sto
 	}
 	return c.memory.ChangeSubscription(ctx, id, fn)
 }
+
+// meanwhile is a memory to which something else happens right after it was written or read.
+type meanwhile struct {
+	*memory
+	added, listed func()
+}
+
+func (m *meanwhile) AddSubscription(ctx context.Context, s *store.Subscription) error {
+	err := m.memory.AddSubscription(ctx, s)
+	if m.added != nil {
+		m.added()
+	}
+	return err
+}
+
+func (m *meanwhile) Subscriptions(ctx context.Context, sourceID int64, gone bool) ([]store.Subscription, error) {
+	all, err := m.memory.Subscriptions(ctx, sourceID, gone)
+	if m.listed != nil {
+		m.listed()
+	}
+	return all, err
+}

@@ -40,8 +40,7 @@ func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) 
 	if p, ok := k.planOf(s.SourceID); ok {
 		secret = p.Secret
 	}
-	_, err := k.add(ctx, newRecord(channelOf(&s), s.Topic, s.Hub, secret, m))
-	return err
+	return k.add(ctx, newRecord(channelOf(&s), s.Topic, s.Hub, secret, m))
 }
 
 func bringForward(s *store.Subscription, m moment) error {

@@ -100,7 +100,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	}
 	k.mu.Unlock()
 	for _, id := range differ {
-		if err := k.reread(ctx, id); err != nil {
+		if err := k.reread(ctx, id, false); err != nil {
 			return err
 		}
 	}
