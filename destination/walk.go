@@ -155,8 +155,8 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 	return w.index(ctx, p, index, kind, path)
 }
 
-// read returns an index; a list goes to the visitor. While it is looked at what the first entry leads to the document is
-// closed, because a server may handle one request at a time.
+// read returns an index; a list goes to the visitor. The document is closed while what its first entry leads to is
+// looked at, because a server may handle one request at a time.
 func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
 	attempt := func(a *answer) (err error) {
 		index, err = w.attempt(ctx, t, a)

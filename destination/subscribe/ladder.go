@@ -52,7 +52,7 @@ func within(wait, remaining time.Duration) time.Duration {
 	return max(min(wait, remaining/4), gap)
 }
 
-// longer is the longer of our own back-off and the hub's retryWait-longer. It does not give up a live lease.
+// longer is the longer of our own back-off and the hub's Retry-After. It does not give up a live lease.
 func longer(own, asked, remaining time.Duration) time.Duration {
 	if remaining > 0 && asked >= remaining {
 		asked = remaining / 2

@@ -124,8 +124,8 @@ func (r *entry) wait(due, now store.Micros) time.Duration {
 	return time.Duration(due-now) * time.Microsecond
 }
 
-// plan sets when the members of a channel are due, and reports whether one is before a time. The uptime is computed once
-// for each due time, so that the wall clock does not move it when it goes back (F15).
+// plan sets when the members of a channel are due, and reports whether one is before a time. The uptime is computed
+// once for each due time, so that the wall clock does not move it when it goes back (F15).
 func (t *timetable) plan(c *channel, now store.Micros, uptime, by time.Duration) (sooner bool) {
 	for _, s := range c.chain {
 		r := t.entries[s.ID]
@@ -139,7 +139,7 @@ func (t *timetable) plan(c *channel, now store.Micros, uptime, by time.Duration)
 
 // look returns the entries whose time has come, and the time of the next one, at most latest. If the wall clock went
 // ahead, it was set or the machine slept (F16): what is due earlier by it is brought forward, and what is overdue is
-// spread over some time (S-56). The first look at an entry is such a jump.
+// spread over some time (S-56). The first look is such a jump.
 func (t *timetable) look(now store.Micros, uptime, latest time.Duration,
 	random func() float64) (due []*entry, next time.Duration) {
 	jump := time.Duration(now)*time.Microsecond - uptime - t.offset
