@@ -313,7 +313,8 @@ func (k *Keeper) discovered(ctx context.Context, crew *sync.WaitGroup, r *entry,
 	if d == nil || !d.underway && uptime-d.began >= discoveryFresh {
 		d = &discovery{began: uptime, underway: true}
 		asked[r.sub.SetID] = d
-		crew.Go(func() { k.discover(ctx, channelOf(&r.sub), d) })
+		f := channelOf(&r.sub)
+		crew.Go(func() { k.discover(ctx, f, d) })
 	}
 	if !d.underway {
 		return uptime
