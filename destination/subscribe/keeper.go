@@ -253,7 +253,9 @@ func (k *Keeper) add(ctx context.Context, s store.Subscription) error {
 	if err := k.o.Store.AddSubscription(ctx, &s); err != nil {
 		return fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
 	}
-	return k.reread(context.WithoutCancel(ctx), s.ID, true) // what is recorded must be known
+	ctx, cancel := settling(ctx) // what is recorded must be known
+	defer cancel()
+	return k.reread(ctx, s.ID, true)
 }
 
 func (k *Keeper) notify(from store.SubscriptionState, s store.Subscription) {

@@ -117,7 +117,7 @@ func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.H
 	return h
 }
 
-// settling is a context to record an answer in, even if the daemon is told to stop meanwhile.
+// settling is a context to end in what was begun, even if the daemon is told to stop meanwhile.
 func settling(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 }
