@@ -138,12 +138,11 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	p.Lease = min(max(p.Lease, time.Second), leaseMost)
 	k.mu.Lock()
 	s := k.source(sourceID)
+	s.plan, k.replan[sourceID] = p, true
 	if !s.planned {
-		k.table.offset = 0 // spreads what became overdue (S-56)
+		s.planned, k.table.offset = true, 0 // spreads what became overdue (S-56)
+		k.planSource(s)
 	}
-	s.plan, s.planned = p, true
-	k.replan[sourceID] = true
-	k.planSource(s)
 	k.mu.Unlock()
 	k.signal()
 }

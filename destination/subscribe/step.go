@@ -28,7 +28,8 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 	of := r.channel.source
 	place, by := r.role()
 	return situation{sub: r.sub, role: place, successor: *by, plan: of.plan, planned: of.planned,
-		due: r.isDue(now, uptime), early: max(r.sent+gap-uptime, 0)}, true
+		// By either clock: each may have been stopped or set (F15, F16).
+		due: r.due.Known() && (r.due <= now || r.at <= uptime), early: max(r.sent+gap-uptime, 0)}, true
 }
 
 // step does what is due for one record. Its errors are the store's: the record is unchanged.

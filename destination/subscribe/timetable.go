@@ -103,12 +103,6 @@ func (r *entry) when(now store.Micros) store.Micros {
 	return s.Next
 }
 
-// isDue holds by either clock: each may have been stopped or set (F15, F16).
-func (r *entry) isDue(now store.Micros, uptime time.Duration) bool {
-	due := r.when(now)
-	return past(due, now) || due.Known() && due == r.due && r.at <= uptime
-}
-
 func past(due, now store.Micros) bool { return due.Known() && due <= now }
 
 // wait is how long r waits when it becomes due at a time. A time beyond all that a record can hold means that the clock
