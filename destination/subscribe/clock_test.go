@@ -173,6 +173,41 @@ func TestSilentHubsDelayNobody(t *testing.T) {
 	})
 }
 
+// TestBusyHubsDelayNobody: hubs that answer in time but have more subscriptions than can be renewed leave workers to others.
+func TestBusyHubsDelayNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.keepLog, w.mayLapse = false, true
+		serve := func(w *world, r request) *fetch.Answer {
+			<-time.After(4 * time.Second)
+			w.serve(r, "300", 5*time.Minute)
+			return answer(202)
+		}
+		id := int64(0)
+		for h := range 20 {
+			host := fmt.Sprintf("busy%d.example", h)
+			w.behave[host] = serve
+			for range 50 {
+				id++
+				w.source(id, "https://"+host+"/hub")
+			}
+		}
+		w.behave["other.example"] = serve
+		stop := w.run()
+		wait(10 * time.Minute)
+		topic := w.source(id+1, "https://other.example/hub")
+		wait(2 * time.Minute)
+		for range 30 {
+			if wait(time.Minute); w.live(topic) == 0 {
+				t.Fatalf("%s is not subscribed to", topic)
+			}
+		}
+		stop()
+		wait(2 * time.Minute)
+	})
+}
+
 // TestRediscovery: before each renewal, and nothing depends on it (S-13).
 func TestRediscovery(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, w *world) error{

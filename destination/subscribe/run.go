@@ -148,7 +148,7 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	defer k.mu.Unlock()
 	now, uptime := k.now(), k.uptime()
 	due, next := k.table.look(now, uptime, uptime+lookEvery, k.o.random)
-	slices.SortFunc(due, mostUrgent)
+	slices.SortFunc(due, k.hosts.compare)
 	running, ofSick := k.hosts.requests()
 	for _, r := range due {
 		if running >= workers || k.hosts.busy(r.host, ofSick) {
@@ -159,22 +159,11 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 			continue
 		}
 		r.busy = true
-		at := k.hosts.begin(r.host)
+		at := k.hosts.begin(r.host, uptime)
 		running, ofSick = k.hosts.requests()
 		crew.Go(func() { k.work(ctx, r, at) })
 	}
 	return next - uptime
-}
-
-// Leases that may be lost come first.
-func mostUrgent(a, b *entry) int {
-	if a.sub.Live() != b.sub.Live() {
-		if a.sub.Live() {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sub.ID, b.sub.ID))
 }
 
 func (k *Keeper) work(ctx context.Context, r *entry, at *host) {
@@ -229,6 +218,7 @@ type hosts map[string]*host
 type host struct {
 	running int
 	sick    bool
+	asked   time.Duration // uptime of the last request
 }
 
 func hostOf(hub string) string {
@@ -256,12 +246,31 @@ func (l hosts) busy(name string, ofSick int) bool {
 	return a != nil && (a.running >= workersPerHub || a.sick && ofSick >= workersForSick)
 }
 
+// compare orders due entries: first the host that was asked longest ago, and there leases that may be lost.
+func (l hosts) compare(a, b *entry) int {
+	asked := func(r *entry) time.Duration {
+		if h := l[r.host]; h != nil {
+			return h.asked
+		}
+		return 0
+	}
+	urgency := func(r *entry) int {
+		if r.sub.Live() {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(asked(a), asked(b)), urgency(a)-urgency(b), cmp.Compare(a.at, b.at),
+		cmp.Compare(a.sub.ID, b.sub.ID))
+}
+
 // begin takes a worker; end gives it back.
-func (l hosts) begin(name string) *host {
+func (l hosts) begin(name string, uptime time.Duration) *host {
 	if l[name] == nil {
 		l[name] = &host{}
 	}
 	l[name].running++
+	l[name].asked = uptime
 	return l[name]
 }
 
