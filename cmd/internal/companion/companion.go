@@ -16,6 +16,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
+
+	"resyncd/cmd/internal/usage"
 )
 
 // Main is the process: it exits with the code of run, which a signal ends.
@@ -36,15 +38,18 @@ func (e usageError) Unwrap() error { return e.error }
 // Usage marks an error in what was asked for.
 func Usage(err error) error { return usageError{err} }
 
-// Run runs an App without its process and returns the exit code. What serve logs goes to stderr.
+// Run runs a program without its process and returns the exit code. What serve logs goes to stderr.
 func Run(
-	ctx context.Context, app *cli.App, args []string, stdout, stderr io.Writer,
+	ctx context.Context, page *usage.Command, args []string, stdout, stderr io.Writer,
 	serve func(c *cli.Context, log *slog.Logger) error,
 ) int {
-	app.HideHelpCommand, app.HideVersion = true, true
-	app.Writer, app.ErrWriter = stdout, stderr
-	app.ExitErrHandler = func(*cli.Context, error) {}
-	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+	app := &cli.App{
+		Name: page.Name, Usage: page.Usage, UsageText: page.Synopsis, Flags: page.CLI(),
+		Description:     "   " + strings.Join(page.Examples, "\n   ") + "\n\n" + page.About,
+		HideHelpCommand: true, HideVersion: true,
+		Writer: stdout, ErrWriter: stderr, ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
+	}
 	app.Action = func(c *cli.Context) error {
 		if c.NArg() == 0 {
 			level := c.String("log-level")
@@ -61,11 +66,11 @@ func Run(
 		return usageError{fmt.Errorf("argument %q: %s", c.Args().First(), hint)}
 	}
 	err := app.RunContext(ctx, args)
-	var usage usageError
+	var misused usageError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &usage):
+	case errors.As(err, &misused):
 		fmt.Fprintf(stderr, "%s: %v\n%[1]s --help lists the flags.\n", app.Name, err)
 		return 2
 	}
