@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/term"
 )
 
@@ -25,13 +26,11 @@ func TestLogOnTerminals(t *testing.T) {
 		t.Setenv("NO_COLOR", "")
 		sh, _, messages := faceShell(true)
 		sh.Environ = []string{"TERM=" + term}
-		command := sh.command("", 0, -1, &cli.Command{Name: "x", Action: func(c *cli.Context) error {
-			log, err := sh.logger(c)
-			if err == nil {
-				log.Warn("a line")
-			}
-			return err
-		}})
+		command := sh.commands("", []usage.Command{{Name: "x"}}, commands().Flags)[0]
+		command.Action = sh.action("x", &usage.Command{}, func() error {
+			sh.log.Warn("a line")
+			return nil
+		})
 		if err := command.Run(cli.NewContext(sh.app(), nil, nil), "x"); err != nil {
 			t.Fatal(err)
 		}

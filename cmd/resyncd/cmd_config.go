@@ -7,60 +7,36 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
 )
 
-// starterFile is what `config init` writes where no file is named.
-const starterFile = "resyncd.yaml"
+func (sh *shell) configCheck() error {
+	cfg, err := sh.config()
+	if err != nil {
+		return err
+	}
+	path, err := config.Find(sh.c.String("config"), sh.Environ)
+	if path == "" {
+		path = "defaults (no configuration file was found)"
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(sh.Out, "ok: %s, Sources: %d\n", path, len(cfg.Sources))
+	}
+	return err
+}
 
-func (sh *shell) configCommand() *cli.Command {
-	check := sh.command("config check", 0, 0, &cli.Command{
-		Name: "check", Usage: "validate the configuration: everything wrong at once, with lines",
-		Description: about("", codesHere, "resyncd config check --config ./resyncd.yaml"),
-		Action: func(c *cli.Context) error {
-			cfg, err := sh.config(c)
-			if err != nil {
-				return err
-			}
-			path, err := config.Find(c.String("config"), sh.Environ)
-			if path == "" {
-				path = "defaults (no configuration file was found)"
-			}
-			if err == nil {
-				_, err = fmt.Fprintf(sh.Out, "ok: %s, Sources: %d\n", path, len(cfg.Sources))
-			}
-			return err
-		},
-	})
-	show := sh.command("config print", 0, 0, &cli.Command{
-		Name: "print", Usage: "print the effective configuration, secrets hidden",
-		Description: about("", codesHere, "resyncd config print > effective.yaml"),
-		Action: func(c *cli.Context) error {
-			cfg, err := sh.config(c)
-			if err != nil {
-				return err
-			}
-			return cfg.Print(sh.Out)
-		},
-	})
-	begin := sh.command("config init [FILE]", 0, 1, &cli.Command{
-		Name: "init", Usage: "write a commented starter file", ArgsUsage: "[FILE]",
-		Description: about("Asks nothing: every key is in it, explained, with its default. FILE is ./"+starterFile+
-			" unless it is named here or by\n"+
-			"--config. A file that exists is never overwritten.", codesHere, "resyncd config init",
-			"resyncd config init /etc/resyncd/resyncd.yaml"),
-		Action: func(c *cli.Context) error {
-			return sh.configInit(cmp.Or(c.Args().First(), c.String("config"), starterFile))
-		},
-	})
-	return sh.group("config", "check, print or begin a configuration", "resyncd config init", check, show, begin)
+func (sh *shell) configPrint() error {
+	cfg, err := sh.config()
+	if err != nil {
+		return err
+	}
+	return cfg.Print(sh.Out)
 }
 
 // configInit writes the starter and never overwrites a file.
-func (sh *shell) configInit(path string) error {
+func (sh *shell) configInit() error {
+	path := cmp.Or(sh.c.Args().First(), sh.c.String("config"), "resyncd.yaml")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return exit.Usage("%s exists; move it away, or name another file", path)

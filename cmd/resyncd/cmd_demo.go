@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -34,43 +33,24 @@ import (
 // demoSource is the name of the demo's Source.
 const demoSource = "demo"
 
-func (sh *shell) demoCommand() *cli.Command {
-	return sh.command("demo [flags]", 0, 0, &cli.Command{
-		Name: "demo", Usage: "a living Source, a hub and the daemon that mirrors it, in one process",
-		Description: about("Nothing to install or configure: a Source with made-up resources that change, a hub that "+
-			"tells of them, and the daemon that mirrors it. Each notification is a line with its latency. Now and "+
-			"then the hub loses one on purpose: a gap, which is found and closed. It ends orderly, with 0, when it is "+
-			"interrupted.", codesServe,
-			"resyncd demo", "resyncd demo --resources 1000 --rate 5 --for 1m"),
-		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "resources", Value: 200, Usage: "the Source has `N` resources"},
-			&cli.Float64Flag{Name: "rate", Value: 2, Usage: "`R` changes a second"},
-			&cli.DurationFlag{Name: "for", Usage: "stop after this `TIME`", DefaultText: "until interrupted"},
-			&cli.StringFlag{Name: "dir", Usage: "data `FOLDER`, kept afterwards",
-				DefaultText: "a temporary one, removed afterwards"},
-		},
-		Action: sh.demo,
-	})
-}
-
-func (sh *shell) demo(c *cli.Context) (err error) {
-	made := source.Synthetic{Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: 1}
-	if c.Duration("for") < 0 {
-		return exit.Usage("--for %s: write a time such as 30s", c.Duration("for"))
+func (sh *shell) demo() (err error) {
+	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: sh.c.Float64("rate"), Seed: 1}
+	if sh.c.Duration("for") < 0 {
+		return exit.Usage("--for %s: write a time such as 30s", sh.c.Duration("for"))
 	}
 	if err := (source.Options{Synthetic: &made}).Check(); err != nil {
 		return exit.Usage("%w", err)
 	}
-	dataDir := c.String("dir")
+	dataDir := sh.c.String("dir")
 	if dataDir == "" {
 		if dataDir, err = os.MkdirTemp("", "resyncd-demo-"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dataDir)) }()
 	}
-	ctx, cancel := context.WithCancel(c.Context)
+	ctx, cancel := context.WithCancel(sh.c.Context)
 	defer cancel()
-	if d := c.Duration("for"); d > 0 {
+	if d := sh.c.Duration("for"); d > 0 {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
@@ -25,39 +23,16 @@ import (
 // snippetFlag is the one flag that may also stand behind the argument: that is where people add it to what they typed.
 const snippetFlag = "config-snippet"
 
-func (sh *shell) discoverCommand() *cli.Command {
-	return sh.command("", 0, -1, &cli.Command{
-		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
-		Description: about("Asks the Source for its documents, and what WebSub topic or feed the URL stands for; "+
-			"keeps no state. With --config-snippet it prints the entry of `sources:` to paste into the "+
-			"configuration instead.", codesRead,
-			"resyncd discover https://lib.example/",
-			"resyncd discover --config-snippet https://lib.example/"),
-		Flags: []cli.Flag{boolFlag("json", "one JSON object"),
-			boolFlag(snippetFlag, "the entry of sources: for it, in YAML; may also stand behind URL")},
-		Action: func(c *cli.Context) error {
-			given := c.Args().Slice()
-			behind := len(given) == 2 && given[1] == "--"+snippetFlag
-			if !behind {
-				if err := args(c, 1, 1, "discover [--json|--config-snippet] URL"); err != nil {
-					return err
-				}
-			}
-			asSnippet := behind || c.Bool(snippetFlag)
-			if asSnippet && c.Bool("json") {
-				return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
-			}
-			if asSnippet && !utf8.ValidString(given[0]) {
-				return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes " +
-					"that are not")
-			}
-			return sh.discover(c, given[0], asSnippet)
-		},
-	}, "--"+snippetFlag)
-}
-
-func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
-	cfg, err := sh.config(c)
+func (sh *shell) discover() error {
+	given := sh.c.Args().Slice()
+	rawURL, asSnippet := given[0], len(given) > 1 || sh.c.Bool(snippetFlag)
+	if asSnippet && sh.c.Bool("json") {
+		return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
+	}
+	if asSnippet && !utf8.ValidString(rawURL) {
+		return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
+	}
+	cfg, err := sh.config()
 	if err != nil {
 		return err
 	}
@@ -75,19 +50,19 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 	o := topicOptions(&src)
 	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,
 		Log: sh.log})
-	offer, err := destination.Discover(c.Context, reader, rawURL)
-	topics := topicsOf(c.Context, reader, offer, o)
+	offer, err := destination.Discover(sh.c.Context, reader, rawURL)
+	topics := topicsOf(sh.c.Context, reader, offer, o)
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
 		err = nil
 	}
 	switch {
-	case c.Bool("json"):
+	case sh.c.Bool("json"):
 		return errors.Join(err, sh.JSON().Encode(offerJSON(offer, topics)))
 	case err != nil: // it lists all that was asked
 		return err
 	case asSnippet:
 		s := snippet{cfg: cfg, asked: rawURL, offer: offer, topics: topics}
-		if s.scope, err = elsewhere(c.Context, reader, offer); err != nil {
+		if s.scope, err = elsewhere(sh.c.Context, reader, offer); err != nil {
 			return err
 		}
 		return s.write(sh.Out)

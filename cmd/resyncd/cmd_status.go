@@ -1,11 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
@@ -14,29 +13,17 @@ import (
 	"resyncd/sync/report"
 )
 
-func (sh *shell) statusCommand() *cli.Command {
-	return sh.command("", 0, -1, &cli.Command{
-		Name: "status", Usage: "freshness, owed, held, gaps, channels and leases of Sources", ArgsUsage: "[NAME…]",
-		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status",
-			"resyncd status --json ./mirror"),
-		Flags: []cli.Flag{boolFlag("json", "one JSON object")},
-		Action: func(c *cli.Context) error {
-			ps, err := sh.opener(c).Places(c.Args().Slice())
-			if err != nil && !errors.Is(err, mirror.ErrNoSources) { // a configuration without any has a status too
-				return err
-			}
-			return sh.status(c, ps)
-		},
-	})
-}
-
-func (sh *shell) status(c *cli.Context, ps []mirror.Place) error {
-	open := sh.opener(c)
+func (sh *shell) status() error {
+	open := sh.opener()
+	ps, err := open.Places(sh.c.Args().Slice())
+	if err != nil && !errors.Is(err, mirror.ErrNoSources) { // a configuration without any has a status too
+		return err
+	}
 	view := mirror.StatusView{Version: version, Sources: []report.SourceStatus{}}
 	var feeds []map[int64]bool // of each in view: which of its sets are feeds
 	var v exit.Verdict
-	err := sh.each(c, ps, &v, true, func(p *mirror.Place) error {
-		s, isFeed, err := open.Status(c.Context, p)
+	err = sh.each(ps, &v, true, func(p *mirror.Place) error {
+		s, isFeed, err := open.Status(sh.c.Context, p)
 		if err == nil {
 			v.Parts++
 			view.Sources, feeds = append(view.Sources, term.Status(s)), append(feeds, isFeed)
@@ -46,7 +33,7 @@ func (sh *shell) status(c *cli.Context, ps []mirror.Place) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
+	if sh.c.Bool("json") {
 		return errors.Join(sh.JSON().Encode(view), v.Err())
 	}
 	for i := range view.Sources {
@@ -119,4 +106,44 @@ func printChannel(w io.Writer, c *report.ChannelStatus) {
 	}
 	fmt.Fprintf(w, "\n      %d delivered, last %s; %d duplicates, %d rejected, %d push misses\n",
 		c.Delivered, c.LastDelivery, c.Duplicates, c.Rejected, c.PushMisses)
+}
+
+// subscriptionLine is a line of `subscription list --json`: a channel of status with its Source and set.
+type subscriptionLine struct {
+	Source string `json:"source"`
+	Set    string `json:"set"`
+	report.ChannelStatus
+}
+
+func (sh *shell) listSubscriptions() error { return sh.eachSource(false, sh.listSubscriptionsOf) }
+
+func (sh *shell) listSubscriptionsOf(ctx context.Context, o *mirror.Opened) error {
+	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
+	if err != nil {
+		return err
+	}
+	names := map[int64]string{}
+	for i := range sets {
+		names[sets[i].ID] = sets[i].CapabilityList
+	}
+	subs, _, err := sh.matching(ctx, o)
+	if err != nil {
+		return err
+	}
+	enc := sh.JSON()
+	for i := range subs {
+		line := subscriptionLine{
+			Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]),
+			ChannelStatus: term.Channel(report.Channel(&subs[i])),
+		}
+		if sh.c.Bool("json") {
+			if err := enc.Encode(line); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(sh.Out, "%s  %s\n", line.Source, line.Topic)
+		printChannel(sh.Out, &line.ChannelStatus)
+	}
+	return nil
 }

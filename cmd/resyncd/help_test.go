@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 )
 
@@ -21,8 +22,13 @@ func TestHelp(t *testing.T) {
 		t.Error("the program's help has no exit codes")
 	}
 	seen := 0
-	for path, c := range walk(app.Name, app.Commands) {
+	actions := sh.actions()
+	for path, page := range commands().All() {
 		seen++
+		c := commandAt(app, path)
+		if does := actions[strings.TrimPrefix(path, "resyncd ")]; (does == nil) != (len(page.Commands) > 0) {
+			t.Errorf("%s: does it do something, or hold commands that do?", path)
+		}
 		examples := 0
 		for text := range strings.SplitSeq(c.Description, "\n") {
 			if example, ok := strings.CutPrefix(text, exampleLead); ok {
@@ -42,14 +48,27 @@ func TestHelp(t *testing.T) {
 		for _, f := range c.Flags {
 			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
 				t.Errorf("%s: --%s has no help", path, f.Names()[0])
-			} else if name, _ := flagHelp(f); d.TakesValue() && name == "VALUE" {
-				t.Errorf("%s: what --%s takes has no name", path, f.Names()[0])
+			}
+		}
+		for _, f := range page.Flags {
+			if f.Type != "" && f.Takes() == "" {
+				t.Errorf("%s: what --%s takes has no name", path, f.Name)
 			}
 		}
 	}
-	if seen < 25 {
+	if seen < 25 || seen != len(actions)+3 { // groups do nothing themselves
 		t.Errorf("only %d commands were seen", seen)
 	}
+}
+
+// commandAt is the command that is called so.
+func commandAt(app *cli.App, path string) (c *cli.Command) {
+	commands := app.Commands
+	for _, name := range strings.Fields(path)[1:] {
+		c = commands[slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == name })]
+		commands = c.Subcommands
+	}
+	return c
 }
 
 // tryExample insists that an example is of the command (of a group: of one within), and has only flags that there are,
@@ -104,7 +123,7 @@ func TestManualPages(t *testing.T) {
 	}
 	sh, _, _ := faceShell(false)
 	for _, topic := range topics {
-		if page, err := topicPage(topic); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
+		if page, err := manualPages.ReadFile("docs/" + topic + ".md"); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
 			t.Errorf("%s: no page with a title: %v", topic, err)
 		}
 		if slices.ContainsFunc(sh.app().Commands, func(c *cli.Command) bool { return c.HasName(topic) }) {
@@ -116,21 +135,24 @@ func TestManualPages(t *testing.T) {
 func TestAbout(t *testing.T) {
 	t.Parallel()
 	want := "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done; 1 failed (nothing usable); 130 interrupted (run again to go on)."
-	if got := about("What it does.", []int{exit.Interrupted, exit.Done, exit.Failed}, "resyncd x", "resyncd x y"); got != want {
+	page := usage.Command{About: "What it does.", Codes: []int{exit.Interrupted, exit.Done, exit.Failed}, Examples: []string{"resyncd x", "resyncd x y"}}
+	if got := about(&page); got != want {
 		t.Errorf("%q", got)
 	}
 	if got := wrapped("ab cd  ef ghi", 5); got != "ab cd\nef\nghi" {
 		t.Errorf("%q", got)
 	}
-	if got := codesText(codesAll); !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
+	if got := about(commands()); !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
 		t.Error(got)
 	}
 }
 
 // TestManual: all commands and their flags are in it, and groff, where it is there, has nothing to complain of.
 func TestManual(t *testing.T) {
-	sh, _, _ := faceShell(false)
-	page := manual(sh.app())
+	page, err := manual(commands())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{".TH RESYNCD 1 ", `.SS resyncd subscription renew [flags] [NAME...]`, `\fB\-\-delete MODE\fP`, ".SH EXIT STATUS", `\fB130\fP`} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("no %q in the manual page", want)

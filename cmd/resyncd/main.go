@@ -5,15 +5,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/internal/usage"
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 )
 
 func main() { os.Exit(program()) }
@@ -35,4 +47,191 @@ func program() int {
 		os.Exit(exit.Interrupted)
 	}()
 	return run(ctx, os.Args, os.Environ(), os.Stdout, os.Stderr)
+}
+
+// shell is one invocation of the command line.
+type shell struct {
+	*term.Env
+	args   []string
+	c      *cli.Context    // of the command that runs
+	log    *slog.Logger    // of the command, once its flags are read
+	warned map[string]bool // warnings told already
+}
+
+// run carries out one command line and returns its exit code. It must not be called twice at a time within a process:
+// urfave/cli has state of its own.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), args: args, warned: map[string]bool{}}
+	err := sh.app().RunContext(ctx, args)
+	code := exit.Code(ctx, err)
+	var left *control.LeftError
+	switch {
+	case err == nil || err.Error() == "":
+	case errors.As(err, &left):
+		sh.Say("%s", left.Error())
+	case code == exit.Interrupted:
+		sh.Say("interrupted; the state is consistent, run the command again to go on")
+	default:
+		sh.Say("%s", exit.Advised(err))
+	}
+	return code
+}
+
+func (sh *shell) app() *cli.App {
+	page := commands()
+	return &cli.App{
+		Name: page.Name, Usage: page.Usage, Description: about(page),
+		HideVersion: true, DisableSliceFlagSeparator: true,
+		EnableBashCompletion: true, BashComplete: func(c *cli.Context) { sh.offer(c, nil) },
+		Flags:  []cli.Flag{cli.HelpFlag}, // the library adds it only together with a help command of its own
+		Writer: sh.Out, ErrWriter: sh.Err,
+		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return exit.Usage("%w; see `resyncd help`", err)
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknown("resyncd", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: sh.commands("", page.Commands, page.Flags),
+	}
+}
+
+// actions are what the commands do.
+func (sh *shell) actions() map[string]func() error {
+	return map[string]func() error{
+		"sync": sh.sync, "serve": sh.serve, "demo": sh.demo, "discover": sh.discover,
+		"audit": sh.check, "verify": sh.check, "status": sh.status,
+		"ls": sh.ls, "cat": sh.cat, "history": sh.history,
+		"approve": sh.ask(control.AskApprove), "restore": sh.ask(control.AskRestore),
+		"source pause": sh.ask(control.AskPause), "source resume": sh.ask(control.AskResume),
+		"source forget":      sh.ask(control.AskForget),
+		"subscription list":  sh.listSubscriptions,
+		"subscription renew": sh.askHubs(control.AskRenew), "subscription cancel": sh.askHubs(control.AskCancel),
+		"config check": sh.configCheck, "config print": sh.configPrint, "config init": sh.configInit,
+		"backup": sh.backup, "healthcheck": sh.healthcheck,
+		"man": sh.man, "completion": sh.completion, "version": sh.printVersion, "help": sh.help,
+	}
+}
+
+// commands makes the commands of a page; common are the flags of all that do something.
+func (sh *shell) commands(parent string, pages []usage.Command, common []usage.Flag) []*cli.Command {
+	out := make([]*cli.Command, len(pages))
+	for i := range pages {
+		page := &pages[i]
+		path := strings.TrimSpace(parent + " " + page.Name)
+		c := &cli.Command{
+			Name: page.Name, Aliases: page.Aliases, Usage: page.Usage, ArgsUsage: page.Args, Description: about(page),
+			Subcommands: sh.commands(path, page.Commands, common), HideHelpCommand: true,
+			OnUsageError: func(c *cli.Context, err error, _ bool) error {
+				return exit.Usage("%w; see `%s --help`", err, c.Command.HelpName)
+			},
+		}
+		if len(page.Commands) > 0 {
+			c.Action = group(path, c.Subcommands)
+		} else {
+			page.Flags = append(page.Flags, common...)
+			c.Action = sh.action(path, page, sh.actions()[path])
+		}
+		c.Flags = page.CLI()
+		c.BashComplete = func(c *cli.Context) { sh.offer(c, page.Flags) }
+		out[i] = c
+	}
+	return out
+}
+
+// unknown is the error of a command that does not exist.
+func unknown(parent, given string) error {
+	return exit.Usage("there is no command `%s %s`; see `%s --help`", parent, given, parent)
+}
+
+// group is what a command does that only holds others.
+func group(name string, commands []*cli.Command) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.Args().Present() {
+			return unknown("resyncd "+name, c.Args().First())
+		}
+		names := make([]string, len(commands))
+		for i := range commands {
+			names[i] = commands[i].Name
+		}
+		return exit.Usage("usage: resyncd %s %s; see `resyncd %s --help`", name, strings.Join(names, "|"), name)
+	}
+}
+
+// action looks at the arguments before a command does its work. urfave/cli would silently take `sync src --dry-run` for
+// a real run, and a Source called `help` for a request for help.
+func (sh *shell) action(path string, page *usage.Command, work func() error) cli.ActionFunc {
+	return func(c *cli.Context) (err error) {
+		name, n := c.Command.HelpName, c.NArg()
+		for i, a := range c.Args().Slice() {
+			isFlag := strings.HasPrefix(a, "-")
+			switch {
+			case isFlag && i > 0 && i == c.NArg()-1 && page.MayStandBehind(a):
+				n--
+			case isFlag && i > 0:
+				return exit.Usage("%[1]q stands after an argument: flags come before arguments, as in `%[2]s %[1]s …`",
+					a, name)
+			case isFlag:
+				return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that "+
+					"name is ./%s)", a, name, a)
+			case a == "":
+				return exit.Usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
+			}
+		}
+		sh.c = c
+		if sh.log, err = sh.logger(); err != nil {
+			return err
+		}
+		if least, most := page.Takes[0], page.Takes[1]; n < least || most >= 0 && n > most {
+			form := cmp.Or(page.Form, strings.TrimSpace(path+" "+page.Args))
+			return exit.Usage("usage: resyncd %s; see `%s --help`", form, name)
+		}
+		return work()
+	}
+}
+
+// logger builds the log of a command: on stderr, never mixed with results.
+func (sh *shell) logger() (*slog.Logger, error) {
+	level, err := logging.ParseLevel(sh.c.String("log-level"))
+	if err != nil {
+		return nil, exit.Usage("--log-level: %w", err)
+	}
+	format, err := logging.ParseFormat(sh.c.String("log-format"))
+	if err != nil {
+		return nil, exit.Usage("--log-format: %w", err)
+	}
+	return logging.New(sh.Err, format, level, sh.CanRedraw()), nil // a dumb terminal is no better than a file
+}
+
+// settings are what command line and environment say of the configuration (contract.md 2).
+func (sh *shell) settings() *mirror.Settings {
+	s := &mirror.Settings{File: sh.c.String("config"), Environ: sh.Environ, Warn: sh.warn}
+	for _, f := range []config.Flag{
+		{Name: "delete", Key: "defaults.delete"}, {Name: "concurrency", Key: "defaults.concurrency"},
+		{Name: "retry-for", Key: "network.retry_for"}, {Name: "idle-timeout", Key: "network.idle_timeout"},
+	} {
+		if sh.c.IsSet(f.Name) {
+			f.Text = sh.c.String(f.Name)
+			s.Flags = append(s.Flags, f)
+		}
+	}
+	return s
+}
+
+// warn tells of each oddity once.
+func (sh *shell) warn(text string) {
+	if !sh.warned[text] {
+		sh.warned[text] = true
+		sh.Say("warning: %s", text)
+	}
+}
+
+func (sh *shell) config() (*config.Config, error) { return sh.settings().Config() }
+
+// opener opens mirrors for a command.
+func (sh *shell) opener() *mirror.Opener {
+	return &mirror.Opener{Settings: sh.settings(), Version: version, Log: sh.log, Now: sh.Now, Say: sh.Say}
 }
