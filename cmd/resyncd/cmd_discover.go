@@ -6,15 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination"
 	"resyncd/destination/feed"
 	"resyncd/destination/websub"
@@ -67,8 +65,7 @@ func (sh *shell) discover() error {
 		}
 		return s.write(sh.Out)
 	}
-	printOffer(sh.Out, offer, topics)
-	return nil
+	return term.Write(sh.Out, "offer", offerJSON(offer, topics))
 }
 
 // offerView is the JSON of discover.
@@ -154,40 +151,6 @@ func opt(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-func printOffer(w io.Writer, o *destination.Offer, topics []topicView) {
-	v := offerJSON(o, topics)
-	if v.Description != nil {
-		fmt.Fprintf(w, "Source Description  %s\n", *v.Description)
-	}
-	if v.Partial {
-		fmt.Fprintln(w, "  a part of it could not be read: there may be more sets")
-	}
-	for _, s := range v.Sets {
-		fmt.Fprintf(w, "Set                 %s  (found: %s)\n", s.ID, s.Found)
-		if s.Problem != nil {
-			fmt.Fprintf(w, "  unusable: %s\n", *s.Problem)
-		}
-		if s.DescribedBy != nil {
-			fmt.Fprintf(w, "  %-20s %s\n", "describedby", *s.DescribedBy)
-		}
-		for _, d := range s.Documents {
-			fmt.Fprintf(w, "  %-20s %s  (found: %s)\n", d.Capability, d.URL, d.Found)
-		}
-		for _, c := range s.Channels {
-			fmt.Fprintf(w, "  %-20s topic %s, hubs %s\n", c.Kind, c.Topic, cmp.Or(strings.Join(c.Hubs, " "), "none"))
-		}
-	}
-	printTopics(w, v.Topics)
-	fmt.Fprintln(w, "Asked, in this order")
-	for _, s := range v.Trail {
-		mark := "ok"
-		if !s.OK {
-			mark = "--"
-		}
-		fmt.Fprintf(w, "  %s  %-12s %s: %s\n", mark, s.How, s.URL, s.Result)
-	}
 }
 
 // topicView is a topic that a URL stands for: a feed, or anything that names a hub.
@@ -276,36 +239,5 @@ func (v *topicView) read(a *destination.TopicAnswer) {
 	}
 	if v.Problem == nil && len(head.Problems) > 0 {
 		v.Problem = opt(fmt.Sprintf("%d entries skipped: %s", head.Skipped, head.Problems[0]))
-	}
-}
-
-func printTopics(w io.Writer, topics []topicView) {
-	for i := range topics {
-		v := &topics[i]
-		fmt.Fprintf(w, "Topic               %s  (self: %s, found: %s)\n", v.Topic, v.SelfFrom, v.Found)
-		hubs := "none, it can only be polled"
-		if v.HubsFrom != nil {
-			hubs = fmt.Sprintf("%s  (found: %s)", strings.Join(v.Hubs, " "), *v.HubsFrom)
-		}
-		fmt.Fprintf(w, "  %-20s %s\n", "hubs", hubs)
-		if v.Content != v.Topic {
-			fmt.Fprintf(w, "  %-20s %s\n", "content", v.Content)
-		}
-		kind := "unknown"
-		if v.ContentType != nil {
-			kind = strconv.Quote(*v.ContentType) // the peer's text
-		}
-		if v.Format != nil {
-			kind = fmt.Sprintf("%s, %d entries, sent as %s", *v.Format, *v.Entries, kind)
-		}
-		fmt.Fprintf(w, "  %-20s %s\n", "format", kind)
-		for _, rel := range []string{"current", "first", "previous", "next", "last", "prev-archive", "next-archive"} {
-			if v.Paging[rel] != "" {
-				fmt.Fprintf(w, "  %-20s %s\n", rel, v.Paging[rel])
-			}
-		}
-		if v.Problem != nil {
-			fmt.Fprintf(w, "  %-20s %s\n", "problem", *v.Problem)
-		}
 	}
 }

@@ -3,17 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
-	_ "embed" // the text of an entry
 	"errors"
 	"io"
 	"maps"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"unicode/utf8"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -37,21 +34,16 @@ type snippet struct {
 	scope  []string // origins beyond the sets' own that resources lie at
 }
 
-// snippetText is the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
-//
-//go:embed snippet.tmpl
-var snippetText string
+// choice is a set that may be named in an entry.
+type choice struct{ ID, Has string }
 
+// write writes the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
 func (s *snippet) write(w io.Writer) error {
-	form, err := template.New("").Funcs(template.FuncMap{"yaml": yamlText, "has": whatItHas}).Parse(snippetText)
-	if err != nil {
-		return err
-	}
 	usable := s.usable()
 	data := struct {
 		Name, Asked, Other, Private string
 		IsFeed, Pushed, Partial     bool
-		Sets                        []*destination.SetOffer // where there is a choice
+		Sets                        []choice // where there is one
 		Scope                       []string
 		More                        int
 	}{
@@ -62,15 +54,17 @@ func (s *snippet) write(w io.Writer) error {
 		IsFeed: len(s.topics) > 0 && !slices.ContainsFunc(usable,
 			func(o *destination.SetOffer) bool { return o.Topic == nil }), // no ResourceSync behind it
 	}
-	if len(usable) > 1 {
-		data.Sets = usable
+	for _, set := range usable {
+		if len(usable) > 1 {
+			data.Sets = append(data.Sets, choice{set.ID, whatItHas(set)})
+		}
 	}
 	for _, src := range slices.Backward(s.cfg.Sources) {
 		if src.URL == s.asked {
 			data.Other = src.Name
 		}
 	}
-	return form.Execute(w, data)
+	return term.Write(w, "snippet.tmpl", data)
 }
 
 func (s *snippet) usable() []*destination.SetOffer {
@@ -219,14 +213,3 @@ func (*scout) End(context.Context, *destination.Part, *rsdoc.Head, int64, error)
 
 // Failed implements destination.Visitor.
 func (*scout) Failed(context.Context, *destination.Part, error) error { return nil }
-
-// plainURL is a URL that YAML takes for nothing else.
-var plainURL = regexp.MustCompile(`^https?://[\w./~%?=&+,;@!()*$:-]*[\w./~%?=&+,;@!()*$-]$`)
-
-// yamlText is a value of one line: as it is where it is a plain URL, else quoted.
-func yamlText(text string) string {
-	if plainURL.MatchString(text) {
-		return text
-	}
-	return strconv.QuoteToASCII(text)
-}

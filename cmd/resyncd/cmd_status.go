@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
-	"resyncd/store"
 	"resyncd/sync/report"
 )
 
@@ -37,75 +35,17 @@ func (sh *shell) status() error {
 		return errors.Join(sh.JSON().Encode(view), v.Err())
 	}
 	for i := range view.Sources {
-		printStatus(sh.Out, &view.Sources[i], feeds[i])
+		err = errors.Join(err, printStatus(sh.Out, &view.Sources[i], feeds[i]))
 	}
-	return v.Err()
+	return errors.Join(err, v.Err())
 }
 
-func printStatus(w io.Writer, s *report.SourceStatus, feeds map[int64]bool) {
-	fmt.Fprintf(w, "%s  %s\n", s.Name, s.URL)
-	if s.Paused {
-		fmt.Fprintln(w, "  paused: `resyncd source resume` restarts it")
-	}
-	if s.Problem != nil {
-		fmt.Fprintf(w, "  problem: %s\n", *s.Problem)
-	}
-	if len(s.Sets) == 0 {
-		fmt.Fprintln(w, "  never synchronised")
-	}
-	for i := range s.Sets {
-		printSet(w, &s.Sets[i], feeds[s.Sets[i].ID])
-	}
-}
-
-func printSet(w io.Writer, set *report.SetStatus, feed bool) {
-	state := "in step"
-	if !set.InStep {
-		state = "NOT in step"
-	}
-	label, baselines := set.CapabilityList, fmt.Sprintf("; %d baselines", set.Baselines)
-	if feed { // which has none
-		label, baselines = "feed "+label, ""
-	}
-	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d "+
-		"refused%s\n",
-		label, state, set.Position, set.LastPull, set.NextPull, set.Resources, term.Bytes(set.Bytes),
-		set.Owed, set.Held, set.Refused, baselines)
-	if set.Problem != nil {
-		fmt.Fprintf(w, "    problem: %s\n", *set.Problem)
-	}
-	for i := range set.Channels {
-		printChannel(w, &set.Channels[i])
-	}
-	for i := range set.Gaps {
-		printGap(w, &set.Gaps[i], feed)
-	}
-}
-
-func printGap(w io.Writer, g *report.GapStatus, feed bool) {
-	if feed && g.State == string(store.GapUnprovable) {
-		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n",
-			g.From, g.Until)
-		return
-	}
-	fmt.Fprintf(w, "    gap %s to %s: %s", g.From, g.Until, g.State)
-	if g.ClosedBy != nil {
-		fmt.Fprintf(w, " by %s", *g.ClosedBy)
-	}
-	fmt.Fprintln(w)
-}
-
-// printChannel tells where a channel stands, until when its lease runs, and what came by it.
-func printChannel(w io.Writer, c *report.ChannelStatus) {
-	fmt.Fprintf(w, "    %s channel %s at %s", c.Kind, c.State, c.Hub)
-	if c.Live() {
-		fmt.Fprintf(w, " until %s, to be renewed at %s", c.ExpiresAt, c.RenewAt)
-	}
-	if c.Reason != nil && *c.Reason != "" {
-		fmt.Fprintf(w, " (%s)", term.OneLine(*c.Reason))
-	}
-	fmt.Fprintf(w, "\n      %d delivered, last %s; %d duplicates, %d rejected, %d push misses\n",
-		c.Delivered, c.LastDelivery, c.Duplicates, c.Rejected, c.PushMisses)
+// printStatus tells how a Source stands; feeds says which of its sets are feeds.
+func printStatus(w io.Writer, s *report.SourceStatus, feeds map[int64]bool) error {
+	return term.Write(w, "status", struct {
+		*report.SourceStatus
+		Feeds map[int64]bool
+	}{s, feeds})
 }
 
 // subscriptionLine is a line of `subscription list --json`: a channel of status with its Source and set.
@@ -137,13 +77,13 @@ func (sh *shell) listSubscriptionsOf(ctx context.Context, o *mirror.Opened) erro
 			ChannelStatus: term.Channel(report.Channel(&subs[i])),
 		}
 		if sh.c.Bool("json") {
-			if err := enc.Encode(line); err != nil {
-				return err
-			}
-			continue
+			err = enc.Encode(line)
+		} else {
+			err = term.Write(sh.Out, "subscription", &line)
 		}
-		fmt.Fprintf(sh.Out, "%s  %s\n", line.Source, line.Topic)
-		printChannel(sh.Out, &line.ChannelStatus)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

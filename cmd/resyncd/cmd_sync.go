@@ -218,8 +218,7 @@ func (r *syncRun) report(p *mirror.Place, res *syncengine.Result) error {
 	if r.c.Bool("json") {
 		return r.JSON().Encode(term.Result(res))
 	}
-	_, err := fmt.Fprint(r.Out, term.Summary(p.Label(), res))
-	return err
+	return term.Summary(r.Out, p.Label(), res)
 }
 
 // shownOutstanding is how many owed, and how many held, resources a run lists; `ls` lists all.
