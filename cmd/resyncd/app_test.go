@@ -6,9 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
-	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/term"
 )
 
@@ -26,14 +23,15 @@ func TestLogOnTerminals(t *testing.T) {
 		t.Setenv("NO_COLOR", "")
 		sh, _, messages := faceShell(true)
 		sh.Environ = []string{"TERM=" + term}
-		command := sh.commands("", []usage.Command{{Name: "x"}}, commands().Flags)[0]
-		command.Action = sh.action("x", &usage.Command{}, func() error {
-			sh.log.Warn("a line")
-			return nil
-		})
-		if err := command.Run(cli.NewContext(sh.app(), nil, nil), "x"); err != nil {
+		call, err := commands().Parse([]string{"version"})
+		if err != nil {
 			t.Fatal(err)
 		}
+		sh.c = call
+		if sh.log, err = sh.logger(); err != nil {
+			t.Fatal(err)
+		}
+		sh.log.Warn("a line")
 		if got := messages.String(); strings.Contains(got, "\x1b[") != coloured || !strings.Contains(got, "a line") {
 			t.Errorf("TERM=%s: %q", term, got)
 		}

@@ -20,13 +20,13 @@ func (sh *shell) backup() error {
 	if err != nil {
 		return err
 	}
-	to := sh.c.Args().Get(sh.c.NArg() - 1)
+	to := sh.c.Arg(sh.c.NArg() - 1)
 	if _, err := os.Lstat(to); err == nil {
 		return exit.Usage("%s exists; move it away, or name another file", to)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("back up the state: %w", err)
 	}
-	if err := keepCopy(sh.c.Context, p.State, to); err != nil {
+	if err := keepCopy(sh.ctx, p.State, to); err != nil {
 		return p.Absent(err)
 	}
 	info, err := os.Stat(to)
@@ -40,7 +40,7 @@ func (sh *shell) backup() error {
 // stateOf is where the state lies that is meant: all configured Sources share one.
 func (sh *shell) stateOf() (*mirror.Place, error) {
 	if sh.c.NArg() > 1 {
-		p, err := sh.opener().Place(sh.c.Args().First())
+		p, err := sh.opener().Place(sh.c.Arg(0))
 		return &p, err
 	}
 	cfg, err := sh.config()

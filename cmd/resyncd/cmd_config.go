@@ -36,7 +36,7 @@ func (sh *shell) configPrint() error {
 
 // configInit writes the starter and never overwrites a file.
 func (sh *shell) configInit() error {
-	path := cmp.Or(sh.c.Args().First(), sh.c.String("config"), "resyncd.yaml")
+	path := cmp.Or(sh.c.Arg(0), sh.c.String("config"), "resyncd.yaml")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return exit.Usage("%s exists; move it away, or name another file", path)

@@ -30,7 +30,7 @@ func (sh *shell) serve() error {
 	return daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()}, Out: sh.Out,
 		Reread: sh.config,
-	}).Run(sh.c.Context, hup)
+	}).Run(sh.ctx, hup)
 }
 
 // healthWithin is how long the daemon may take to say how it is.
@@ -50,7 +50,7 @@ func (sh *shell) healthcheck() error {
 		path, what = "/healthz", "alive"
 	}
 	host := dialable(cfg.Console.Listen)
-	ctx, cancel := context.WithTimeout(sh.c.Context, healthWithin)
+	ctx, cancel := context.WithTimeout(sh.ctx, healthWithin)
 	defer cancel()
 	client := fetch.New(fetch.Options{UserAgent: "resyncd/" + version, Retries: -1})
 	defer client.Close()

@@ -48,7 +48,7 @@ func (sh *shell) demo() (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dataDir)) }()
 	}
-	ctx, cancel := context.WithCancel(sh.c.Context)
+	ctx, cancel := context.WithCancel(sh.ctx)
 	defer cancel()
 	if d := sh.c.Duration("for"); d > 0 {
 		ctx, cancel = context.WithTimeout(ctx, d)

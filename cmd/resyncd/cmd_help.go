@@ -12,8 +12,6 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/store/sqlite"
@@ -141,10 +139,7 @@ func (sh *shell) man() error {
 }
 
 func (sh *shell) help() error {
-	words := sh.c.Args().Slice()
-	if len(words) == 0 {
-		return cli.ShowAppHelp(sh.c)
-	}
+	words := sh.c.Args()
 	if len(words) == 1 && slices.Contains(topics, words[0]) {
 		page, err := manualPages.ReadFile("docs/" + words[0] + ".md")
 		if err == nil {
@@ -152,16 +147,23 @@ func (sh *shell) help() error {
 		}
 		return err
 	}
-	commands := sh.c.App.Commands
-	for i, word := range words {
-		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
-		if at < 0 {
-			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
-				strings.Join(words[:i+1], " "))
-		}
-		commands = commands[at].Subcommands
+	c, err := commands().Parse(words)
+	if err != nil {
+		return err
 	}
-	return sh.c.App.RunContext(sh.c.Context, slices.Concat([]string{sh.c.App.Name}, words, []string{"--help"}))
+	if known := len(words) - c.NArg(); c.NArg() > 0 {
+		return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
+			strings.Join(words[:known+1], " "))
+	}
+	return sh.explain(c)
+}
+
+// explain writes the help of a command; that of help itself is the program's.
+func (sh *shell) explain(c *usage.Call) error {
+	if c.Command.Name == "help" {
+		c, _ = commands().Parse(nil)
+	}
+	return c.Help(sh.Out, about(c.Command))
 }
 
 // topicTitle is the heading of a topic's page.
@@ -183,7 +185,7 @@ var (
 )
 
 func (sh *shell) completion() error {
-	name := sh.c.Args().First()
+	name := sh.c.Arg(0)
 	if !slices.Contains(shells, name) {
 		return exit.Usage("there are no completions for %q: resyncd completion %s", name, strings.Join(shells, "|"))
 	}
@@ -194,10 +196,16 @@ func (sh *shell) completion() error {
 	return err
 }
 
+// completionFlag is how the scripts ask.
+const completionFlag = "--generate-bash-completion"
+
 // offer prints what the word at the cursor can become, each on a line with its help; nothing where that is a file. The
-// scripts give the words before it, a - where it is a flag, and the library's own flag for this.
-func (sh *shell) offer(c *cli.Context, flags []usage.Flag) {
-	before := sh.args[len(sh.args)-2]
+// scripts give the words before it, and a - where it is a flag.
+func (sh *shell) offer(words []string) {
+	before, page, flags := "", sh.c.Command, sh.c.Flags
+	if len(words) > 0 {
+		before = words[len(words)-1]
+	}
 	at := slices.IndexFunc(flags, func(f usage.Flag) bool { return "--"+f.Name == before })
 	switch {
 	case before == "-":
@@ -209,25 +217,25 @@ func (sh *shell) offer(c *cli.Context, flags []usage.Flag) {
 		for _, value := range flags[at].Words {
 			sh.offerWord(value, "")
 		}
-	case c.NArg() > 0:
-	case c.Command.Name == "completion":
+	case sh.c.NArg() > 0:
+	case page.Name == "completion":
 		for _, name := range shells {
 			sh.offerWord(name, "")
 		}
-	case c.Command.Name == "help":
-		sh.offerCommands(c.App.Commands)
+	case page.Name == "help":
+		sh.offerCommands(commands().Commands)
 		for _, topic := range topics {
 			sh.offerWord(topic, topicTitle(topic))
 		}
 	default:
-		sh.offerCommands(c.Command.Subcommands)
+		sh.offerCommands(page.Commands)
 	}
 }
 
-func (sh *shell) offerCommands(commands []*cli.Command) {
-	for _, c := range commands {
-		for _, name := range c.Names() {
-			sh.offerWord(name, c.Usage)
+func (sh *shell) offerCommands(commands []usage.Command) {
+	for i := range commands {
+		for _, name := range commands[i].Names() {
+			sh.offerWord(name, commands[i].Usage)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type onOpened func(context.Context, *mirror.Opened) error
 
 // withSource opens the state of the Source that the first argument names.
 func (sh *shell) withSource(write bool, work onOpened) error {
-	p, err := sh.opener().Place(sh.c.Args().First())
+	p, err := sh.opener().Place(sh.c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -29,18 +29,18 @@ func (sh *shell) withSource(write bool, work onOpened) error {
 }
 
 func (sh *shell) withPlace(p *mirror.Place, write bool, work onOpened) (err error) {
-	o, err := sh.opener().OpenKnown(sh.c.Context, p, write)
+	o, err := sh.opener().OpenKnown(sh.ctx, p, write)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	return work(sh.c.Context, o)
+	return work(sh.ctx, o)
 }
 
 // eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to
 // show.
 func (sh *shell) eachSource(write bool, work onOpened) error {
-	ps, err := sh.opener().Places(sh.c.Args().Slice())
+	ps, err := sh.opener().Places(sh.c.Args())
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (sh *shell) each(ps []mirror.Place, v *exit.Verdict, alone bool, work func(
 	for i := range ps {
 		err := work(&ps[i])
 		switch {
-		case sh.c.Context.Err() != nil, err != nil && alone && len(ps) == 1:
+		case sh.ctx.Err() != nil, err != nil && alone && len(ps) == 1:
 			return err
 		case err != nil:
 			v.Fail(err)
@@ -79,7 +79,7 @@ func (sh *shell) each(ps []mirror.Place, v *exit.Verdict, alone bool, work func(
 func (sh *shell) ask(command string) func() error {
 	return func() error {
 		asked := control.Args{
-			Reject: sh.c.Bool("reject"), URI: sh.c.Args().Get(1), WithMirror: sh.c.Bool("with-mirror"),
+			Reject: sh.c.Bool("reject"), URI: sh.c.Arg(1), WithMirror: sh.c.Bool("with-mirror"),
 		}
 		return sh.withSource(true, func(ctx context.Context, o *mirror.Opened) error {
 			return sh.askOpened(ctx, o, command, asked)

@@ -52,7 +52,7 @@ func (sh *shell) ls() error {
 func (sh *shell) cat() error { return sh.withSource(false, sh.copyOut) }
 
 func (sh *shell) copyOut(ctx context.Context, o *mirror.Opened) (err error) {
-	uri := sh.c.Args().Get(1)
+	uri := sh.c.Arg(1)
 	r, err := o.Engine.Store.Resource(ctx, o.Known.ID, uri)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -78,7 +78,7 @@ func (sh *shell) copyOut(ctx context.Context, o *mirror.Opened) (err error) {
 }
 
 func (sh *shell) history() error {
-	uri := sh.c.Args().Get(1)
+	uri := sh.c.Arg(1)
 	return sh.withSource(false, func(ctx context.Context, o *mirror.Opened) error {
 		lines, err := report.History(ctx, o.Engine.Store, o.Known.ID, uri)
 		if err == nil && len(lines) == 0 {

@@ -8,108 +8,78 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // TestHelp: every command has a help with an example of itself that would run, and its exit codes.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	sh, _, _ := faceShell(false)
-	app := sh.app()
-	if !strings.Contains(app.Description, codesLead) {
+	program, actions, seen := commands(), sh.actions(), 0
+	if !strings.Contains(about(program), codesLead) {
 		t.Error("the program's help has no exit codes")
 	}
-	seen := 0
-	actions := sh.actions()
-	for path, page := range commands().All() {
+	for path, c := range program.All() {
 		seen++
-		c := commandAt(app, path)
-		if does := actions[strings.TrimPrefix(path, "resyncd ")]; (does == nil) != (len(page.Commands) > 0) {
+		if does := actions[strings.TrimPrefix(path, "resyncd ")]; (does == nil) != (len(c.Commands) > 0) {
 			t.Errorf("%s: does it do something, or hold commands that do?", path)
 		}
-		examples := 0
-		for text := range strings.SplitSeq(c.Description, "\n") {
-			if example, ok := strings.CutPrefix(text, exampleLead); ok {
-				examples++
-				tryExample(t, app, path, c, example)
-			}
+		for _, example := range c.Examples {
+			tryExample(t, program, path, c, example)
+		}
+		description := about(c)
+		for text := range strings.SplitSeq(description, "\n") {
 			if len([]rune(text)) > 121 {
 				t.Errorf("%s: %q is too long for a terminal", path, text)
 			}
 		}
-		if examples == 0 || !strings.Contains(c.Description, "\n"+codesLead+"0 done") {
-			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, examples, c.Description)
+		if len(c.Examples) == 0 || !strings.Contains(description, "\n"+codesLead+"0 done") {
+			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, len(c.Examples), description)
 		}
 		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") {
 			t.Errorf("%s: the usage %q is no short line", path, c.Usage)
 		}
-		for _, f := range c.Flags {
-			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
-				t.Errorf("%s: --%s has no help", path, f.Names()[0])
+		for _, f := range slices.Concat(c.Flags, program.Common) {
+			if f.Usage == "" {
+				t.Errorf("%s: --%s has no help", path, f.Name)
 			}
-		}
-		for _, f := range page.Flags {
 			if f.Type != "" && f.Takes() == "" {
 				t.Errorf("%s: what --%s takes has no name", path, f.Name)
 			}
 		}
+		call, err := program.Parse(append(strings.Fields(path)[1:], "--help"))
+		if err != nil || call.Command.Name != c.Name || call.Path != path {
+			t.Fatalf("%s: %+v, %v", path, call, err)
+		}
+		for _, f := range call.Flags {
+			if f.Value != "" && call.String(f.Name) != f.Value {
+				t.Errorf("%s: --%s is %q where it is not given, want %q", path, f.Name, call.String(f.Name), f.Value)
+			}
+		}
 	}
-	if seen < 25 || seen != len(actions)+3 { // groups do nothing themselves
-		t.Errorf("only %d commands were seen", seen)
+	if groups := 3; seen < 25 || seen != len(actions)+groups {
+		t.Errorf("%d commands were seen, %d do something", seen, len(actions))
 	}
-}
-
-// commandAt is the command that is called so.
-func commandAt(app *cli.App, path string) (c *cli.Command) {
-	commands := app.Commands
-	for _, name := range strings.Fields(path)[1:] {
-		c = commands[slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == name })]
-		commands = c.Subcommands
-	}
-	return c
 }
 
 // tryExample insists that an example is of the command (of a group: of one within), and has only flags that there are,
 // before the arguments.
-func tryExample(t *testing.T, app *cli.App, path string, c *cli.Command, example string) {
+func tryExample(t *testing.T, program *usage.Command, path string, c *usage.Command, example string) {
 	t.Helper()
 	if !strings.HasPrefix(example, path) {
 		t.Errorf("%s: its example is %q", path, example)
 		return
 	}
-	words := strings.Fields(example)
-	commands := app.Commands
-	var of *cli.Command
-	for len(words) > 1 {
-		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(words[1]) })
-		if i < 0 {
-			break
-		}
-		of, commands, words = commands[i], commands[i].Subcommands, words[1:]
+	words := strings.Fields(example)[1:]
+	if end := slices.IndexFunc(words, func(word string) bool { return word == ">" || word == "|" }); end >= 0 {
+		words = words[:end]
 	}
-	arguments := false
-	for i := 1; i < len(words); i++ {
-		word := words[i]
-		if word == ">" || word == "|" {
-			return
-		}
-		name, isFlag := strings.CutPrefix(word, "--")
-		if !isFlag {
-			arguments = true
-			continue
-		}
-		at := slices.IndexFunc(of.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-		if at < 0 || arguments {
-			t.Errorf("%s: %s does not stand in its place in %q", path, word, example)
-			return
-		}
-		if of.Flags[at].(cli.DocGenerationFlag).TakesValue() {
-			i++
-		}
+	call, err := program.Parse(words)
+	if err != nil || slices.ContainsFunc(call.Args(), func(word string) bool { return strings.HasPrefix(word, "-") }) {
+		t.Errorf("%s: a flag does not stand in its place in %q: %v", path, example, err)
 	}
-	if len(c.Subcommands) == 0 && of != c {
+	if len(c.Commands) == 0 && call.Path != path || len(call.Command.Commands) > 0 {
 		t.Errorf("%s: %q is of another command", path, example)
 	}
 }
@@ -121,12 +91,11 @@ func TestManualPages(t *testing.T) {
 	if err != nil || len(files) != len(topics) {
 		t.Errorf("%d pages, %d topics: %v", len(files), len(topics), err)
 	}
-	sh, _, _ := faceShell(false)
 	for _, topic := range topics {
 		if page, err := manualPages.ReadFile("docs/" + topic + ".md"); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
 			t.Errorf("%s: no page with a title: %v", topic, err)
 		}
-		if slices.ContainsFunc(sh.app().Commands, func(c *cli.Command) bool { return c.HasName(topic) }) {
+		if slices.ContainsFunc(commands().Commands, func(c usage.Command) bool { return slices.Contains(c.Names(), topic) }) {
 			t.Errorf("%s is a command too", topic)
 		}
 	}

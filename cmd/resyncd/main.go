@@ -14,10 +14,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/config"
@@ -52,17 +51,16 @@ func program() int {
 // shell is one invocation of the command line.
 type shell struct {
 	*term.Env
-	args   []string
-	c      *cli.Context    // of the command that runs
+	ctx    context.Context
+	c      *usage.Call
 	log    *slog.Logger    // of the command, once its flags are read
 	warned map[string]bool // warnings told already
 }
 
-// run carries out one command line and returns its exit code. It must not be called twice at a time within a process:
-// urfave/cli has state of its own.
+// run carries out one command line and returns its exit code.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	sh := &shell{Env: term.NewEnv(env, stdout, stderr), args: args, warned: map[string]bool{}}
-	err := sh.app().RunContext(ctx, args)
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx, warned: map[string]bool{}}
+	err := sh.do(args[1:])
 	code := exit.Code(ctx, err)
 	var left *control.LeftError
 	switch {
@@ -77,26 +75,35 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	return code
 }
 
-func (sh *shell) app() *cli.App {
-	page := commands()
-	return &cli.App{
-		Name: page.Name, Usage: page.Usage, Description: about(page),
-		HideVersion: true, DisableSliceFlagSeparator: true,
-		EnableBashCompletion: true, BashComplete: func(c *cli.Context) { sh.offer(c, nil) },
-		Flags:  []cli.Flag{cli.HelpFlag}, // the library adds it only together with a help command of its own
-		Writer: sh.Out, ErrWriter: sh.Err,
-		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return exit.Usage("%w; see `resyncd help`", err)
-		},
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return unknown("resyncd", c.Args().First())
-			}
-			return cli.ShowAppHelp(c)
-		},
-		Commands: sh.commands("", page.Commands, page.Flags),
+// do finds the command that is called and has it do its work.
+func (sh *shell) do(args []string) (err error) {
+	n := len(args) - 1
+	completing := n >= 0 && args[n] == completionFlag && !slices.Contains(args, "--")
+	if completing {
+		args = args[:n]
 	}
+	sh.c, err = commands().Parse(args)
+	page, path := sh.c.Command, strings.TrimPrefix(sh.c.Path, "resyncd ")
+	switch {
+	case completing:
+		sh.offer(args)
+		return nil
+	case err != nil && sh.c.IsProgram:
+		return exit.Usage("%w; see `resyncd help`", err)
+	case err != nil:
+		return exit.Usage("%w; see `%s --help`", err, sh.c.Path)
+	case sh.c.Bool("help"), sh.c.IsProgram && sh.c.NArg() == 0:
+		return sh.explain(sh.c)
+	case len(page.Commands) == 0:
+		return sh.act(path, page)
+	case sh.c.NArg() > 0:
+		return exit.Usage("there is no command `%s %s`; see `%[1]s --help`", sh.c.Path, sh.c.Arg(0))
+	}
+	names := make([]string, len(page.Commands))
+	for i := range page.Commands {
+		names[i] = page.Commands[i].Name
+	}
+	return exit.Usage("usage: resyncd %s %s; see `resyncd %[1]s --help`", path, strings.Join(names, "|"))
 }
 
 // actions are what the commands do.
@@ -116,81 +123,33 @@ func (sh *shell) actions() map[string]func() error {
 	}
 }
 
-// commands makes the commands of a page; common are the flags of all that do something.
-func (sh *shell) commands(parent string, pages []usage.Command, common []usage.Flag) []*cli.Command {
-	out := make([]*cli.Command, len(pages))
-	for i := range pages {
-		page := &pages[i]
-		path := strings.TrimSpace(parent + " " + page.Name)
-		c := &cli.Command{
-			Name: page.Name, Aliases: page.Aliases, Usage: page.Usage, ArgsUsage: page.Args, Description: about(page),
-			Subcommands: sh.commands(path, page.Commands, common), HideHelpCommand: true,
-			OnUsageError: func(c *cli.Context, err error, _ bool) error {
-				return exit.Usage("%w; see `%s --help`", err, c.Command.HelpName)
-			},
+// act looks at the arguments before a command does its work. It refuses what looks like a flag among them: `sync src
+// --dry-run` would be a real run.
+func (sh *shell) act(path string, page *usage.Command) (err error) {
+	name, n := sh.c.Path, sh.c.NArg()
+	for i, a := range sh.c.Args() {
+		isFlag := strings.HasPrefix(a, "-")
+		switch {
+		case isFlag && i > 0 && i == sh.c.NArg()-1 && page.MayStandBehind(a):
+			n--
+		case isFlag && i > 0:
+			return exit.Usage("%[1]q stands after an argument: flags come before arguments, as in `%[2]s %[1]s …`",
+				a, name)
+		case isFlag:
+			return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that "+
+				"name is ./%s)", a, name, a)
+		case a == "":
+			return exit.Usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
 		}
-		if len(page.Commands) > 0 {
-			c.Action = group(path, c.Subcommands)
-		} else {
-			page.Flags = append(page.Flags, common...)
-			c.Action = sh.action(path, page, sh.actions()[path])
-		}
-		c.Flags = page.CLI()
-		c.BashComplete = func(c *cli.Context) { sh.offer(c, page.Flags) }
-		out[i] = c
 	}
-	return out
-}
-
-// unknown is the error of a command that does not exist.
-func unknown(parent, given string) error {
-	return exit.Usage("there is no command `%s %s`; see `%s --help`", parent, given, parent)
-}
-
-// group is what a command does that only holds others.
-func group(name string, commands []*cli.Command) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return unknown("resyncd "+name, c.Args().First())
-		}
-		names := make([]string, len(commands))
-		for i := range commands {
-			names[i] = commands[i].Name
-		}
-		return exit.Usage("usage: resyncd %s %s; see `resyncd %s --help`", name, strings.Join(names, "|"), name)
+	if sh.log, err = sh.logger(); err != nil {
+		return err
 	}
-}
-
-// action looks at the arguments before a command does its work. urfave/cli would silently take `sync src --dry-run` for
-// a real run, and a Source called `help` for a request for help.
-func (sh *shell) action(path string, page *usage.Command, work func() error) cli.ActionFunc {
-	return func(c *cli.Context) (err error) {
-		name, n := c.Command.HelpName, c.NArg()
-		for i, a := range c.Args().Slice() {
-			isFlag := strings.HasPrefix(a, "-")
-			switch {
-			case isFlag && i > 0 && i == c.NArg()-1 && page.MayStandBehind(a):
-				n--
-			case isFlag && i > 0:
-				return exit.Usage("%[1]q stands after an argument: flags come before arguments, as in `%[2]s %[1]s …`",
-					a, name)
-			case isFlag:
-				return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that "+
-					"name is ./%s)", a, name, a)
-			case a == "":
-				return exit.Usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
-			}
-		}
-		sh.c = c
-		if sh.log, err = sh.logger(); err != nil {
-			return err
-		}
-		if least, most := page.Takes[0], page.Takes[1]; n < least || most >= 0 && n > most {
-			form := cmp.Or(page.Form, strings.TrimSpace(path+" "+page.Args))
-			return exit.Usage("usage: resyncd %s; see `%s --help`", form, name)
-		}
-		return work()
+	if least, most := page.Takes[0], page.Takes[1]; n < least || most >= 0 && n > most {
+		form := cmp.Or(page.Form, strings.TrimSpace(path+" "+page.Args))
+		return exit.Usage("usage: resyncd %s; see `%s --help`", form, name)
 	}
+	return sh.actions()[path]()
 }
 
 // logger builds the log of a command: on stderr, never mixed with results.

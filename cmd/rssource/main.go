@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/internal/companion"
 	"resyncd/cmd/internal/usage"
 	"resyncd/destination/fetch"
@@ -44,14 +42,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return companion.Run(ctx, help(), args, stdout, stderr, serve)
 }
 
-// serve runs until the context of c ends.
-func serve(c *cli.Context, log *slog.Logger) error {
+// serve runs until ctx ends.
+func serve(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) error {
 	options, err := optionsOf(c)
 	if err != nil {
 		return companion.Usage(err)
 	}
 	options.Logger = log
-	listener, base, err := companion.Listen(c)
+	listener, base, err := companion.Listen(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -60,10 +58,10 @@ func serve(c *cli.Context, log *slog.Logger) error {
 		options.Client = fetch.New(fetch.Options{UserAgent: "rssource", Log: log})
 		defer options.Client.Close()
 	}
-	s, err := source.New(c.Context, options)
+	s, err := source.New(ctx, options)
 	if err != nil {
 		listener.Close()
-		if c.Context.Err() != nil {
+		if ctx.Err() != nil {
 			return nil
 		}
 		if errors.Is(err, source.ErrRecords) {
@@ -71,13 +69,13 @@ func serve(c *cli.Context, log *slog.Logger) error {
 		}
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
+	fmt.Fprintf(out, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
 	log.Info("serving", "resources", s.Len(), "listen", listener.Addr().String())
-	return errors.Join(companion.Serve(c.Context, s, listener), s.Close())
+	return errors.Join(companion.Serve(ctx, s, listener), s.Close())
 }
 
 // optionsOf turns flags into options and names the first flag that is wrong.
-func optionsOf(c *cli.Context) (source.Options, error) {
+func optionsOf(c *usage.Call) (source.Options, error) {
 	if c.String("listen") == "" {
 		return source.Options{}, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8888")
 	}
@@ -111,7 +109,7 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 		return o, errors.New("--dir and --resources: want one of them")
 	case made:
 		o.Synthetic = &source.Synthetic{
-			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: c.Int64("size"),
+			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: int64(c.Int("size")),
 		}
 	case o.Dir == "" && o.Records == "":
 		return o, errors.New("neither --dir nor --resources nor --records: nothing to serve")
@@ -132,7 +130,7 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 }
 
 // hubOptions turns the flags about the hub into options.
-func hubOptions(c *cli.Context, o *source.Options) error {
+func hubOptions(c *usage.Call, o *source.Options) error {
 	o.Hub, o.Publish = c.String("hub"), source.Publish(c.String("publish"))
 	o.NotifyEvery, o.NotifyMax = c.Duration("notify-every"), c.Int("notify-max")
 	if o.NotifyMax < 1 {

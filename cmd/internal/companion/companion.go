@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/cmd/internal/usage"
@@ -41,45 +40,42 @@ func Usage(err error) error { return usageError{err} }
 // Run runs a program without its process and returns the exit code. What serve logs goes to stderr.
 func Run(
 	ctx context.Context, page *usage.Command, args []string, stdout, stderr io.Writer,
-	serve func(c *cli.Context, log *slog.Logger) error,
+	serve func(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) error,
 ) int {
-	app := &cli.App{
-		Name: page.Name, Usage: page.Usage, UsageText: page.Synopsis, Flags: page.CLI(),
-		Description:     "   " + strings.Join(page.Examples, "\n   ") + "\n\n" + page.About,
-		HideHelpCommand: true, HideVersion: true,
-		Writer: stdout, ErrWriter: stderr, ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
-	}
-	app.Action = func(c *cli.Context) error {
-		if c.NArg() == 0 {
-			level := c.String("log-level")
-			var least slog.Level
-			if err := least.UnmarshalText([]byte(level)); err != nil {
-				return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", level)}
-			}
-			return serve(c, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
-		}
+	c, err := page.Parse(args[1:])
+	switch {
+	case err != nil:
+		err = usageError{err}
+	case c.Bool("help"):
+		err = c.Help(stdout, "   "+strings.Join(page.Examples, "\n   ")+"\n\n"+page.About)
+	case c.NArg() > 0:
 		hint := "it takes flags only"
-		if strings.HasPrefix(c.Args().First(), "-") || c.NArg() > 1 {
+		if strings.HasPrefix(c.Arg(0), "-") || c.NArg() > 1 {
 			hint = "it takes flags only, and reads none after the first word that is not one"
 		}
-		return usageError{fmt.Errorf("argument %q: %s", c.Args().First(), hint)}
+		err = usageError{fmt.Errorf("argument %q: %s", c.Arg(0), hint)}
+	default:
+		var least slog.Level
+		if err = least.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+			err = usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", c.String("log-level"))}
+			break
+		}
+		err = serve(ctx, c, stdout, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
 	}
-	err := app.RunContext(ctx, args)
 	var misused usageError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &misused):
-		fmt.Fprintf(stderr, "%s: %v\n%[1]s --help lists the flags.\n", app.Name, err)
+		fmt.Fprintf(stderr, "%s: %v\n%[1]s --help lists the flags.\n", page.Name, err)
 		return 2
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", app.Name, err)
+	fmt.Fprintf(stderr, "%s: %v\n", page.Name, err)
 	return 1
 }
 
 // Token reads --publisher-token-file, "" for none.
-func Token(c *cli.Context) (string, error) {
+func Token(c *usage.Call) (string, error) {
 	const flag = "publisher-token-file"
 	file := c.String(flag)
 	if file == "" {
@@ -102,8 +98,8 @@ func Token(c *cli.Context) (string, error) {
 }
 
 // Listen listens at --listen. base is --url, or follows from the address.
-func Listen(c *cli.Context) (listener net.Listener, base string, err error) {
-	listener, err = (&net.ListenConfig{}).Listen(c.Context, "tcp", c.String("listen"))
+func Listen(ctx context.Context, c *usage.Call) (listener net.Listener, base string, err error) {
+	listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.String("listen"))
 	if err != nil {
 		return nil, "", fmt.Errorf("listen for requests: %w", err)
 	}

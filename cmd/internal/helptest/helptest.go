@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/internal/usage"
 )
 
@@ -28,13 +26,16 @@ func Check(t *testing.T, page *usage.Command) {
 	if len(page.Examples) < 2 || !strings.Contains(page.About, "Exit codes: 0 ended by a signal; 1 failed") {
 		t.Errorf("%d examples, or no exit codes, in:\n%s", len(page.Examples), page.About)
 	}
-	for i, f := range page.CLI() {
-		d, ok := f.(cli.DocGenerationFlag)
-		if !ok || d.TakesValue() && strings.Count(d.GetUsage(), "`") != 2 {
-			t.Errorf("what --%s takes has no name", f.Names()[0])
+	call, err := page.Parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range page.Flags {
+		if f.Type != "" && strings.Count(f.Usage, "`") != 2 {
+			t.Errorf("what --%s takes has no name", f.Name)
 		}
-		if v := page.Flags[i].Value; v != "" && d.GetValue() != v {
-			t.Errorf("--%s is %s where it is not given, want %s", f.Names()[0], d.GetValue(), v)
+		if got := call.String(f.Name); f.Value != "" && got != f.Value {
+			t.Errorf("--%s is %s where it is not given, want %s", f.Name, got, f.Value)
 		}
 	}
 }

@@ -4,15 +4,12 @@ package usage
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
-	"time"
 
-	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -29,6 +26,7 @@ type Command struct {
 	Examples []string
 	Codes    []int // that it may end with
 	Flags    []Flag
+	Common   []Flag // that all commands have which do something
 	Commands []Command
 }
 
@@ -58,32 +56,8 @@ func Read(page string, data any) *Command {
 	return c
 }
 
-// CLI are the flags for the command line.
-func (c *Command) CLI() []cli.Flag {
-	out := make([]cli.Flag, len(c.Flags))
-	for i, f := range c.Flags {
-		switch f.Type {
-		case "string":
-			out[i] = &cli.StringFlag{Name: f.Name, Usage: f.Usage, Value: f.Value, DefaultText: f.Default}
-		case "int":
-			n, _ := strconv.Atoi(f.Value)
-			out[i] = &cli.IntFlag{Name: f.Name, Usage: f.Usage, Value: n, DefaultText: f.Default}
-		case "uint64":
-			n, _ := strconv.ParseUint(f.Value, 10, 64)
-			out[i] = &cli.Uint64Flag{Name: f.Name, Usage: f.Usage, Value: n, DefaultText: f.Default}
-		case "float64":
-			x, _ := strconv.ParseFloat(f.Value, 64)
-			out[i] = &cli.Float64Flag{Name: f.Name, Usage: f.Usage, Value: x, DefaultText: f.Default}
-		case "duration":
-			d, _ := time.ParseDuration(f.Value)
-			out[i] = &cli.DurationFlag{Name: f.Name, Usage: f.Usage, Value: d, DefaultText: f.Default}
-		default:
-			out[i] = &cli.BoolFlag{Name: f.Name, Usage: f.Usage, DefaultText: f.Default,
-				DisableDefaultText: f.Default == ""}
-		}
-	}
-	return out
-}
+// Names are those that a command goes by.
+func (c *Command) Names() []string { return append([]string{c.Name}, c.Aliases...) }
 
 // Takes names what the flag takes, "" for nothing: it stands between backquotes in the usage.
 func (f Flag) Takes() string {
@@ -99,10 +73,17 @@ func (f Flag) Text() string { return strings.ReplaceAll(f.Usage, "`", "") }
 
 // Shown is the value that the flag has where it is not given, as help shows it.
 func (f Flag) Shown() string {
-	if f.Default == "" && f.Value != "" && f.Type == "string" {
+	switch {
+	case f.Default != "":
+		return f.Default
+	case f.Value == "" && f.Type == "duration":
+		return "0s"
+	case f.Value == "" && f.Type != "string" && f.Type != "":
+		return "0"
+	case f.Value != "" && f.Type == "string":
 		return strconv.Quote(f.Value)
 	}
-	return cmp.Or(f.Default, f.Value)
+	return f.Value
 }
 
 // All are the commands below c, depth first and in their order, each with how it is called.
