@@ -2,18 +2,34 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
+	"resyncd/destination/peer/source"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/report"
 )
 
 func (sh *shell) serve() error {
@@ -77,4 +93,249 @@ func dialable(listen string) string {
 		host = "::1"
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// demoSource is the name of the demo's Source.
+const demoSource = "demo"
+
+func (sh *shell) demo() (err error) {
+	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: sh.c.Float64("rate"), Seed: 1}
+	if sh.c.Duration("for") < 0 {
+		return exit.Usage("--for %s: write a time such as 30s", sh.c.Duration("for"))
+	}
+	if err := (source.Options{Synthetic: &made}).Check(); err != nil {
+		return exit.Usage("%w", err)
+	}
+	dataDir := sh.c.String("dir")
+	if dataDir == "" {
+		if dataDir, err = os.MkdirTemp("", "resyncd-demo-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dataDir)) }()
+	}
+	ctx, cancel := context.WithCancel(sh.ctx)
+	defer cancel()
+	if d := sh.c.Duration("for"); d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	err = sh.demonstrate(ctx, dataDir, &made)
+	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	_, err = fmt.Fprintln(sh.Out, "stopped in good order")
+	return err
+}
+
+// demonstrate runs Source, hub and daemon until ctx ends.
+func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.Synthetic) (err error) {
+	at, err := newDemoPlaces(ctx, dataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: sh.log})
+	defer client.Close()
+	src, err := source.New(ctx, source.Options{
+		Base: at.base(at.source), Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: at.base(at.hub) + "/",
+		Client: client,
+	})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	state, err := hubdb.Open(ctx, filepath.Join(dataDir, "hub.db"), sh.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	show := &demoShow{sh: sh, found: map[int64]time.Time{}}
+	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log,
+		Tamper: show.tamper})
+	if err != nil {
+		return err
+	}
+	cfg := config.Default()
+	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
+	cfg.Network.Allow = []netip.Prefix{loopback}
+	cfg.Callback.Listen, cfg.Callback.BaseURL = at.kept.Callback, "http://"+at.kept.Callback+"/cb"
+	cfg.Console.Listen = at.kept.Console
+	follow, err := cfg.Adhoc(demoSource, at.base(at.source)+"/")
+	if err != nil {
+		return err
+	}
+	cfg.Sources = []config.Source{follow}
+	announce := func(callback, console string) error {
+		_, err := fmt.Fprintf(sh.Out, "Source   %s/\nHub      %s/\nConsole  http://%s/\nMirror   %s\n",
+			at.base(at.source), at.base(at.hub), console, filepath.Join(cfg.Mirror, demoSource))
+		return errors.Join(err, at.keep(callback, console))
+	}
+	d := daemon.New(daemon.Options{
+		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
+		Announce: announce,
+		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
+	})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return src.Serve(ctx, at.source) })
+	g.Go(func() error { return src.Run(ctx) })
+	g.Go(func() error { return relay.Serve(ctx, at.hub) })
+	g.Go(func() error { return relay.Run(ctx) })
+	g.Go(func() error { return d.Run(ctx, nil) })
+	return g.Wait()
+}
+
+// demoPorts is where a demo's folder keeps its addresses: there its resources have the same names, and leases go on.
+type demoPorts struct {
+	Source   string `json:"source"`
+	Hub      string `json:"hub"`
+	Callback string `json:"callback"`
+	Console  string `json:"console"`
+}
+
+// demoPlaces are the addresses of a demo.
+type demoPlaces struct {
+	file        string
+	kept        demoPorts
+	source, hub net.Listener
+}
+
+const freePort = "127.0.0.1:0"
+
+// demoPlaces takes up the addresses that the folder had the last time, or free ones.
+func newDemoPlaces(ctx context.Context, dataDir string) (*demoPlaces, error) {
+	at := &demoPlaces{file: filepath.Join(dataDir, "demo.json"), kept: demoPorts{Source: freePort, Hub: freePort,
+		Callback: freePort, Console: freePort}}
+	kept, err := os.ReadFile(at.file)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(kept, &at.kept); err != nil {
+			return nil, fmt.Errorf("read %s: %w; take another --dir", at.file, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if at.source, err = listenAgain(ctx, at.kept.Source); err != nil {
+		return nil, err
+	}
+	if at.hub, err = listenAgain(ctx, at.kept.Hub); err != nil {
+		return nil, errors.Join(err, at.source.Close())
+	}
+	return at, nil
+}
+
+func listenAgain(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("take up %s, where the demo of this folder was, again: %w: end the other demo, or take "+
+			"another --dir", addr, err)
+	}
+	return l, nil
+}
+
+// base is the URL of a listener, without a slash at its end.
+func (at *demoPlaces) base(l net.Listener) string { return "http://" + l.Addr().String() }
+
+// keep writes the addresses down for the next time.
+func (at *demoPlaces) keep(callback, console string) error {
+	at.kept = demoPorts{Source: at.source.Addr().String(), Hub: at.hub.Addr().String(), Callback: callback,
+		Console: console}
+	text, err := json.Marshal(at.kept)
+	if err == nil {
+		err = os.WriteFile(at.file, append(text, '\n'), 0o600)
+	}
+	return err
+}
+
+func (at *demoPlaces) close() error {
+	err := errors.Join(at.source.Close(), at.hub.Close())
+	if errors.Is(err, net.ErrClosed) { // who serves on one closes it
+		return nil
+	}
+	return err
+}
+
+// The demo's hub loses each demoLoses-th notification, or one after demoLosesAfter, whatever comes first.
+const (
+	demoLoses      = 20
+	demoLosesAfter = 10 * time.Second
+)
+
+// demoShow prints what goes on in the demo, and makes its gaps.
+type demoShow struct {
+	sh *shell
+
+	mu    sync.Mutex
+	since int       // notifications since the last lost one
+	lost  time.Time // when that was; zero until the first came through, before which nothing is lost
+	found map[int64]time.Time
+}
+
+func (s *demoShow) line(format string, args ...any) {
+	fmt.Fprintf(s.sh.Out, s.sh.Now().UTC().Format("15:04:05.000")+"  "+format+"\n", args...)
+}
+
+// tamper is the hub's: it loses a Change Notification now and then, always another one than the last.
+func (s *demoShow) tamper(d hub.Delivery) hub.Action {
+	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]),
+		string(rsdoc.KindChangeNotification)) {
+		return hub.Deliver
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since++
+	now := s.sh.Now()
+	if s.lost.IsZero() || s.since < 2 || s.since < demoLoses && now.Sub(s.lost) < demoLosesAfter {
+		return hub.Deliver
+	}
+	s.since, s.lost = 0, now
+	s.line("the hub loses notification %d on purpose: a gap", d.Number)
+	return hub.Drop
+}
+
+func (s *demoShow) mirrored(m syncengine.Mirrored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost.IsZero() {
+		s.lost = s.sh.Now()
+	}
+	owed := ""
+	if m.Owed > 0 {
+		owed = fmt.Sprintf(", %d owed", m.Owed)
+	}
+	s.line("notification  %d changes mirrored%s, %.1f ms after it came  up to %s", m.Changes, owed,
+		float64(m.Took.Microseconds())/1000, report.TimeOf(m.Until))
+}
+
+func (s *demoShow) gap(g store.Gap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	began, known := s.found[g.ID]
+	switch {
+	case g.State.Open() && !known:
+		s.found[g.ID] = s.sh.Now()
+		s.line("gap found     %s to %s", report.TimeOf(g.From), report.TimeOf(g.Until))
+	case g.State == store.GapClosed && g.ClosedBy == "":
+		delete(s.found, g.ID)
+		s.line("no gap        nothing happened in between, or a pull had told of it")
+	case g.State == store.GapClosed:
+		delete(s.found, g.ID)
+		after := ""
+		if known {
+			after = fmt.Sprintf(" after %.1f s", s.sh.Now().Sub(began).Seconds())
+		}
+		s.line("gap closed    by %s%s", g.ClosedBy, after)
+	}
+}
+
+func (s *demoShow) pulled(r syncengine.Result) {
+	if r.Kind == "none" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted,
+		r.Owed,
+		r.Requests, r.Seconds*1000, term.Text(r.Position))
 }
