@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/cmd/resyncd/internal/exit"
@@ -99,7 +100,7 @@ func dialable(listen string) string {
 const demoSource = "demo"
 
 func (sh *shell) demo() (err error) {
-	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: sh.c.Float64("rate"), Seed: 1}
+	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: usage.Value[float64](sh.c, "rate"), Seed: 1}
 	if sh.c.Duration("for") < 0 {
 		return exit.Usage("--for %s: write a time such as 30s", sh.c.Duration("for"))
 	}

@@ -109,7 +109,7 @@ func optionsOf(c *usage.Call) (source.Options, error) {
 		return o, errors.New("--dir and --resources: want one of them")
 	case made:
 		o.Synthetic = &source.Synthetic{
-			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: int64(c.Int("size")),
+			Resources: c.Int("resources"), Rate: usage.Value[float64](c, "rate"), Seed: usage.Value[uint64](c, "seed"), Size: int64(c.Int("size")),
 		}
 	case o.Dir == "" && o.Records == "":
 		return o, errors.New("neither --dir nor --resources nor --records: nothing to serve")
