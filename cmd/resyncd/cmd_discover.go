@@ -57,22 +57,23 @@ func (sh *shell) discover() error {
 		Log: sh.log})
 	offer, err := destination.Discover(sh.ctx, reader, rawURL)
 	topics := topicsOf(sh.ctx, reader, offer, o)
+	view := offerOf(offer, topics)
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
 		err = nil
 	}
 	switch {
 	case sh.c.Bool("json"):
-		return errors.Join(err, sh.JSON().Encode(offerJSON(offer, topics)))
+		return errors.Join(err, sh.JSON().Encode(view))
 	case err != nil: // it lists all that was asked
 		return err
-	case asSnippet:
-		s := snippet{cfg: cfg, asked: rawURL, offer: offer, topics: topics}
-		if s.scope, err = elsewhere(sh.ctx, reader, offer); err != nil {
-			return err
-		}
-		return s.write(sh.Out)
+	case !asSnippet:
+		return term.Write(sh.Out, "offer", view)
 	}
-	return term.Write(sh.Out, "offer", offerJSON(offer, topics))
+	s := snippet{cfg: cfg, offerView: view}
+	if s.scope, err = elsewhere(sh.ctx, reader, offer); err != nil {
+		return err
+	}
+	return s.write(sh.Out)
 }
 
 // offerView is the JSON of discover.
@@ -93,6 +94,8 @@ type setView struct {
 	DescribedBy *string        `json:"describedby"`
 	Documents   []documentView `json:"documents"`
 	Channels    []channelView  `json:"channels"`
+
+	isTopic bool
 }
 
 type documentView struct {
@@ -107,13 +110,13 @@ type channelView struct {
 	Hubs  []string `json:"hubs"`
 }
 
-func offerJSON(o *destination.Offer, topics []topicView) offerView {
+func offerOf(o *destination.Offer, topics []topicView) offerView {
 	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics,
 		Partial: o.Partial, Trail: append([]destination.Step{}, o.Trail...)}
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
-			Documents: documentsOf(s), Channels: []channelView{}}
+			Documents: documentsOf(s), Channels: []channelView{}, isTopic: s.Topic != nil}
 		if s.Err != nil {
 			sv.Problem = opt(s.Err.Error())
 		}
@@ -257,75 +260,54 @@ const originsShown = 20
 
 // snippet is an entry of `sources:`, as discovery suggests it.
 type snippet struct {
-	cfg    *config.Config
-	asked  string
-	offer  *destination.Offer
-	topics []topicView
-	scope  []string // origins beyond the sets' own that resources lie at
+	offerView
+	cfg   *config.Config
+	scope []string // origins beyond the sets' own that resources lie at
 }
-
-// choice is a set that may be named in an entry.
-type choice struct{ ID, Has string }
 
 // write writes the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
 func (s *snippet) write(w io.Writer) error {
 	usable := s.usable()
-	data := struct {
-		Name, Asked, Other, Private string
-		IsFeed, Pushed, Partial     bool
-		Sets                        []choice // where there is one
-		Scope                       []string
-		More                        int
-	}{
-		Name: s.name(), Asked: s.asked, Private: strings.Join(s.private(), ", "), Partial: s.offer.Partial,
-		Scope: s.scope[:min(len(s.scope), originsShown)], More: max(0, len(s.scope)-originsShown),
-		Pushed: slices.ContainsFunc(usable, hasHub) ||
-			slices.ContainsFunc(s.topics, func(t topicView) bool { return len(t.Hubs) > 0 }),
-		IsFeed: len(s.topics) > 0 && !slices.ContainsFunc(usable,
-			func(o *destination.SetOffer) bool { return o.Topic == nil }), // no ResourceSync behind it
+	hasHub := func(set setView) bool {
+		return slices.ContainsFunc(set.Channels, func(c channelView) bool { return len(c.Hubs) > 0 })
 	}
+	type choice struct{ ID, Has string }
+	var choices []choice
 	for _, set := range usable {
-		if len(usable) > 1 {
-			data.Sets = append(data.Sets, choice{set.ID, whatItHas(set)})
+		var has []string
+		for _, d := range set.Documents {
+			has = append(has, d.Capability)
 		}
-	}
-	for _, src := range slices.Backward(s.cfg.Sources) {
-		if src.URL == s.asked {
-			data.Other = src.Name
+		if hasHub(set) {
+			has = append(has, "push")
 		}
+		choices = append(choices, choice{set.ID, term.OneLine(strings.Join(has, ", "))})
 	}
-	return term.Write(w, "snippet.tmpl", data)
+	if len(choices) == 1 {
+		choices = nil
+	}
+	other := ""
+	if i := slices.IndexFunc(s.cfg.Sources, func(src config.Source) bool { return src.URL == s.Asked }); i >= 0 {
+		other = s.cfg.Sources[i].Name
+	}
+	return term.Write(w, "snippet.tmpl", map[string]any{
+		"Name": s.name(), "Asked": s.Asked, "Other": other, "Private": strings.Join(s.private(), ", "),
+		"Partial": s.Partial, "Sets": choices,
+		"Scope": s.scope[:min(len(s.scope), originsShown)], "More": max(0, len(s.scope)-originsShown),
+		"Pushed": slices.ContainsFunc(usable, hasHub) ||
+			slices.ContainsFunc(s.Topics, func(t topicView) bool { return len(t.Hubs) > 0 }),
+		// There is no ResourceSync behind it.
+		"IsFeed": len(s.Topics) > 0 && !slices.ContainsFunc(usable, func(set setView) bool { return !set.isTopic }),
+	})
 }
 
-func (s *snippet) usable() []*destination.SetOffer {
-	var out []*destination.SetOffer
-	for i := range s.offer.Sets {
-		if s.offer.Sets[i].Err == nil {
-			out = append(out, &s.offer.Sets[i])
-		}
-	}
-	return out
-}
-
-// whatItHas names the documents of a set, and says whether it is pushed.
-func whatItHas(set *destination.SetOffer) string {
-	var has []string
-	for _, d := range documentsOf(set) {
-		has = append(has, d.Capability)
-	}
-	if hasHub(set) {
-		has = append(has, "push")
-	}
-	return term.OneLine(strings.Join(has, ", "))
-}
-
-func hasHub(set *destination.SetOffer) bool {
-	return slices.ContainsFunc(set.Channels(), func(c destination.Channel) bool { return len(c.Hubs) > 0 })
+func (s *snippet) usable() []setView {
+	return slices.DeleteFunc(slices.Clone(s.Sets), func(set setView) bool { return set.Problem != nil })
 }
 
 // name is the Source's: that of its host, if no other Source has it.
 func (s *snippet) name() string {
-	u, err := url.Parse(s.asked)
+	u, err := url.Parse(s.Asked)
 	base := "source"
 	if err == nil && u.Host != "" {
 		base = strings.TrimFunc(strings.Map(func(r rune) rune {
@@ -340,7 +322,7 @@ func (s *snippet) name() string {
 	}
 	name := base
 	for n := 2; ; n++ {
-		if other, taken := s.cfg.Source(name); !taken || other.URL == s.asked {
+		if other, taken := s.cfg.Source(name); !taken || other.URL == s.Asked {
 			return name
 		}
 		name = base + "-" + strconv.Itoa(n)
@@ -350,22 +332,22 @@ func (s *snippet) name() string {
 // private are the private addresses, as networks, that hubs, documents and resources are at, beside the address that
 // was asked for and what the configuration allows already.
 func (s *snippet) private() []string {
-	own, err := url.Parse(s.asked)
+	own, err := url.Parse(s.Asked)
 	if err != nil {
 		return nil
 	}
 	var urls []string
 	for _, set := range s.usable() {
 		urls = append(urls, set.ID)
-		for _, d := range documentsOf(set) {
+		for _, d := range set.Documents {
 			urls = append(urls, d.URL)
 		}
-		for _, c := range set.Channels() {
+		for _, c := range set.Channels {
 			urls = append(append(urls, c.Topic), c.Hubs...)
 		}
 	}
-	for i := range s.topics {
-		urls = append(append(urls, s.topics[i].Topic), s.topics[i].Hubs...)
+	for _, t := range s.Topics {
+		urls = append(append(urls, t.Topic), t.Hubs...)
 	}
 	var out []string
 	for _, raw := range urls {
