@@ -12,7 +12,7 @@ import (
 // faceShell is a shell that writes into one buffer per stream.
 func faceShell(tty bool) (sh *shell, out, err *buffer) {
 	out, err = &buffer{}, &buffer{}
-	sh = &shell{Env: term.NewEnv(nil, out, err), warned: map[string]bool{}}
+	sh = &shell{Env: term.NewEnv(nil, out, err)}
 	sh.TTY = tty
 	return sh, out, err
 }

@@ -21,7 +21,7 @@ type findingLine struct {
 
 // check is audit and verify, over Sources; one that cannot be checked does not stop the others.
 func (sh *shell) check() error {
-	ps, err := sh.opener().Places(sh.c.Args())
+	ps, err := sh.mirrors.Places(sh.c.Args())
 	if err != nil {
 		return err
 	}

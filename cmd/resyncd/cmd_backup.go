@@ -40,10 +40,10 @@ func (sh *shell) backup() error {
 // stateOf is where the state lies that is meant: all configured Sources share one.
 func (sh *shell) stateOf() (*mirror.Place, error) {
 	if sh.c.NArg() > 1 {
-		p, err := sh.opener().Place(sh.c.Arg(0))
+		p, err := sh.mirrors.Place(sh.c.Arg(0))
 		return &p, err
 	}
-	cfg, err := sh.config()
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func (sh *shell) configCheck() error {
-	cfg, err := sh.config()
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (sh *shell) configCheck() error {
 }
 
 func (sh *shell) configPrint() error {
-	cfg, err := sh.config()
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}

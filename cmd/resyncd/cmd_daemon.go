@@ -34,7 +34,7 @@ import (
 )
 
 func (sh *shell) serve() error {
-	cfg, err := sh.config()
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (sh *shell) serve() error {
 	defer signal.Stop(hup)
 	return daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()}, Out: sh.Out,
-		Reread: sh.config,
+		Reread: sh.mirrors.Config,
 	}).Run(sh.ctx, hup)
 }
 
@@ -54,7 +54,7 @@ func (sh *shell) serve() error {
 const healthWithin = 5 * time.Second
 
 func (sh *shell) healthcheck() error {
-	cfg, err := sh.config()
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}

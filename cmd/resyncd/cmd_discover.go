@@ -37,7 +37,7 @@ func (sh *shell) discover() error {
 	if asSnippet && !utf8.ValidString(rawURL) {
 		return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
 	}
-	cfg, err := sh.config()
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}

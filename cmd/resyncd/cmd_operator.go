@@ -21,7 +21,7 @@ type onOpened func(context.Context, *mirror.Opened) error
 
 // withSource opens the state of the Source that the first argument names.
 func (sh *shell) withSource(write bool, work onOpened) error {
-	p, err := sh.opener().Place(sh.c.Arg(0))
+	p, err := sh.mirrors.Place(sh.c.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (sh *shell) withSource(write bool, work onOpened) error {
 }
 
 func (sh *shell) withPlace(p *mirror.Place, write bool, work onOpened) (err error) {
-	o, err := sh.opener().OpenKnown(sh.ctx, p, write)
+	o, err := sh.mirrors.OpenKnown(sh.ctx, p, write)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (sh *shell) withPlace(p *mirror.Place, write bool, work onOpened) (err erro
 // eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to
 // show.
 func (sh *shell) eachSource(write bool, work onOpened) error {
-	ps, err := sh.opener().Places(sh.c.Args())
+	ps, err := sh.mirrors.Places(sh.c.Args())
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,7 @@ import (
 )
 
 func (sh *shell) status() error {
-	open := sh.opener()
-	ps, err := open.Places(sh.c.Args())
+	ps, err := sh.mirrors.Places(sh.c.Args())
 	if err != nil && !errors.Is(err, mirror.ErrNoSources) { // a configuration without any has a status too
 		return err
 	}
@@ -26,7 +25,7 @@ func (sh *shell) status() error {
 	var feeds []map[int64]bool // of each in view: which of its sets are feeds
 	var v exit.Verdict
 	err = sh.each(ps, &v, true, func(p *mirror.Place) error {
-		s, isFeed, err := open.Status(sh.ctx, p)
+		s, isFeed, err := sh.mirrors.Status(sh.ctx, p)
 		if err == nil {
 			v.Parts++
 			view.Sources, feeds = append(view.Sources, term.Status(s)), append(feeds, isFeed)

@@ -71,7 +71,7 @@ func (sh *shell) syncPlaces() ([]mirror.Place, error) {
 	}
 	switch {
 	case urls == 0:
-		return sh.opener().Places(given)
+		return sh.mirrors.Places(given)
 	case urls > 1 || !strings.Contains(given[0], "://"):
 		return nil, exit.Usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a "+
 			"configuration (`resyncd config init`)", form)
@@ -80,7 +80,7 @@ func (sh *shell) syncPlaces() ([]mirror.Place, error) {
 	case len(given) > 2:
 		return nil, exit.Usage("usage: resyncd %s: one URL and one folder; see `resyncd sync --help`", form)
 	}
-	p, err := sh.opener().Adhoc(given[1], given[0])
+	p, err := sh.mirrors.Adhoc(given[1], given[0])
 	return []mirror.Place{p}, err
 }
 
@@ -132,7 +132,7 @@ func (r *syncRun) ended(p *mirror.Place, res *syncengine.Result) error {
 }
 
 func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
-	o, err := r.opener().OpenForSync(ctx, p)
+	o, err := r.mirrors.OpenForSync(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
 
 // dryRun plans on a throw-away copy of the state: the same code as the real run, and nothing touched.
 func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
-	o, err := r.opener().OpenCopy(ctx, p)
+	o, err := r.mirrors.OpenCopy(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (r *syncRun) asked(ctx context.Context, o *mirror.Opened) (results []syncen
 // honoured refuses what the daemon would do in another way than was asked for: it goes by its configuration alone, so
 // a flag may only repeat that.
 func (r *syncRun) honoured(o *mirror.Opened) error {
-	plain := r.settings()
+	plain := *r.mirrors
 	plain.Flags = nil
 	cfg, err := plain.Config()
 	if err != nil {

@@ -51,15 +51,15 @@ func program() int {
 // shell is one invocation of the command line.
 type shell struct {
 	*term.Env
-	ctx    context.Context
-	c      *usage.Call
-	log    *slog.Logger    // of the command, once its flags are read
-	warned map[string]bool // warnings told already
+	ctx     context.Context
+	c       *usage.Call
+	log     *slog.Logger   // of the command, once its flags are read
+	mirrors *mirror.Opener // likewise
 }
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx, warned: map[string]bool{}}
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx}
 	err := sh.do(args[1:])
 	code := exit.Code(ctx, err)
 	var left *control.LeftError
@@ -145,6 +145,7 @@ func (sh *shell) act(path string, page *usage.Command) (err error) {
 	if sh.log, err = sh.logger(); err != nil {
 		return err
 	}
+	sh.mirrors = sh.opener()
 	if least, most := page.Takes[0], page.Takes[1]; n < least || most >= 0 && n > most {
 		form := cmp.Or(page.Form, strings.TrimSpace(path+" "+page.Args))
 		return exit.Usage("usage: resyncd %s; see `%s --help`", form, name)
@@ -165,32 +166,19 @@ func (sh *shell) logger() (*slog.Logger, error) {
 	return logging.New(sh.Err, format, level, sh.CanRedraw()), nil // a dumb terminal is no better than a file
 }
 
-// settings are what command line and environment say of the configuration (contract.md 2).
-func (sh *shell) settings() *mirror.Settings {
-	s := &mirror.Settings{File: sh.c.String("config"), Environ: sh.Environ, Warn: sh.warn}
+// opener finds and opens mirrors as command line and environment say (contract.md 2).
+func (sh *shell) opener() *mirror.Opener {
+	op := &mirror.Opener{
+		File: sh.c.String("config"), Environ: sh.Environ, Version: version, Log: sh.log, Now: sh.Now, Say: sh.Say,
+	}
 	for _, f := range []config.Flag{
 		{Name: "delete", Key: "defaults.delete"}, {Name: "concurrency", Key: "defaults.concurrency"},
 		{Name: "retry-for", Key: "network.retry_for"}, {Name: "idle-timeout", Key: "network.idle_timeout"},
 	} {
 		if sh.c.IsSet(f.Name) {
 			f.Text = sh.c.String(f.Name)
-			s.Flags = append(s.Flags, f)
+			op.Flags = append(op.Flags, f)
 		}
 	}
-	return s
-}
-
-// warn tells of each oddity once.
-func (sh *shell) warn(text string) {
-	if !sh.warned[text] {
-		sh.warned[text] = true
-		sh.Say("warning: %s", text)
-	}
-}
-
-func (sh *shell) config() (*config.Config, error) { return sh.settings().Config() }
-
-// opener opens mirrors for a command.
-func (sh *shell) opener() *mirror.Opener {
-	return &mirror.Opener{Settings: sh.settings(), Version: version, Log: sh.log, Now: sh.Now, Say: sh.Say}
+	return op
 }

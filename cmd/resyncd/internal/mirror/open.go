@@ -46,23 +46,20 @@ func (o *Opened) Close() error { return o.closing() }
 
 // Absent says what to do about a state database that is not there.
 func (p *Place) Absent(err error) error {
-	if !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case !errors.Is(err, store.ErrNotFound):
 		return err
+	case !p.AdHoc:
+		return absent("%s was never synchronised: run `resyncd sync %[1]s` first", p.Source.Name)
 	}
-	if !p.AdHoc {
-		return p.never()
+	if state, _, err := dir.Inspect(p.Root); err == nil && state == dir.Marked {
+		return absent("%s carries no state of its own: if it is the mirror of a configured Source, use the Source's "+
+			"name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())
 	}
-	if state, _, ierr := dir.Inspect(p.Root); ierr == nil && state == dir.Marked {
-		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, "+
-			"use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
-	}
-	return &absentError{fmt.Sprintf("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())}
+	return absent("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())
 }
 
-func (p *Place) never() error {
-	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name,
-		p.Source.Name)}
-}
+func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(format, args...)} }
 
 // absentError is store.ErrNotFound in the words of a user.
 type absentError struct{ text string }
@@ -108,9 +105,9 @@ func (o *Opened) unknown() error {
 	case o.Known != nil:
 		return nil
 	case o.AdHoc:
-		return &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
+		return absent("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())
 	}
-	return o.never()
+	return o.Absent(store.ErrNotFound)
 }
 
 // rootState is how a run stands on what lies where the mirror is or shall be.
@@ -142,13 +139,13 @@ func (o *Opened) rootState() (f rootState, err error) {
 // OpenMirror opens the Source's mirror, which must be there, and completes the target.
 func (o *Opened) OpenMirror(write bool) error {
 	f, err := o.rootState()
+	if err == nil && f.id == "" {
+		err = fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
+	}
 	if err != nil {
 		return err
 	}
-	if f.id == "" {
-		return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
-	}
-	return o.openRoot(f, o.options(write))
+	return o.openRoot(f, dir.Options{ReadOnly: !write})
 }
 
 // MakeMirror is OpenMirror for a run: a new mirror is made.
@@ -174,18 +171,14 @@ func (o *Opened) MakeMirror(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.openRoot(f, o.options(true))
-}
-
-func (o *Opened) options(write bool) dir.Options {
-	options := dir.Options{ReadOnly: !write, Durability: dir.DurableFile}
-	if o.Source.Durability == config.DurabilityNone {
-		options.Durability = dir.DurableNone
-	}
-	return options
+	return o.openRoot(f, dir.Options{})
 }
 
 func (o *Opened) openRoot(f rootState, options dir.Options) error {
+	options.Durability = dir.DurableFile
+	if o.Source.Durability == config.DurabilityNone {
+		options.Durability = dir.DurableNone
+	}
 	m, err := dir.Open(o.Root, f.id, options)
 	if errors.Is(err, blob.ErrUnmarked) && o.AdHoc {
 		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or "+
@@ -266,11 +259,15 @@ func PolicyOf(s *config.Source) *fetch.Policy {
 
 // Opener finds and opens mirrors, as one command line has it.
 type Opener struct {
-	*Settings
+	File    string // of the configuration; "" for the one that is found
+	Environ []string
+	Flags   []config.Flag
 	Version string // of the program
 	Log     *slog.Logger
 	Now     func() time.Time
 	Say     func(format string, args ...any) // tells a person
+
+	warned map[string]bool
 }
 
 // openState opens the state database; for reading it must exist.

@@ -47,28 +47,26 @@ var ErrNoSources = errors.New("no Source is configured: add one to the configura
 	"starter), or name the DIR of a `resyncd sync URL DIR` mirror")
 
 // Places resolves NAME arguments; without any, all configured Sources.
-func (op *Opener) Places(names []string) ([]Place, error) {
-	if len(names) > 0 {
-		out := make([]Place, len(names))
-		for i, name := range names {
-			p, err := op.Place(name)
-			if err != nil {
-				return nil, err
-			}
-			out[i] = p
+func (op *Opener) Places(names []string) (out []Place, err error) {
+	for _, name := range names {
+		p, err := op.Place(name)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, p)
+	}
+	if len(names) > 0 {
 		return out, nil
 	}
 	cfg, err := op.Config()
+	if err == nil && len(cfg.Sources) == 0 {
+		err = exit.Usage("%w", ErrNoSources)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.Sources) == 0 {
-		return nil, exit.Usage("%w", ErrNoSources)
-	}
-	out := make([]Place, len(cfg.Sources))
-	for i, s := range cfg.Sources {
-		out[i] = Configured(cfg, s)
+	for _, s := range cfg.Sources {
+		out = append(out, Configured(cfg, s))
 	}
 	return out, nil
 }
@@ -122,7 +120,7 @@ func Configured(cfg *config.Config, s config.Source) Place {
 
 // Adhoc is the place of a `sync URL DIR` mirror; rawURL is "" where the state has to know it.
 func (op *Opener) Adhoc(root, rawURL string) (Place, error) {
-	cfg, err := op.named()
+	cfg, err := op.load(config.Named(op.File, op.Environ)) // other files are of configured Sources
 	if err != nil {
 		return Place{}, err
 	}
@@ -148,31 +146,19 @@ func hostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// Settings lead to the configuration that a command goes by.
-type Settings struct {
-	File    string // "" for none
-	Environ []string
-	Flags   []config.Flag
-	Warn    func(string)
-}
-
 // Config loads the configuration file, if there is one.
-func (s *Settings) Config() (*config.Config, error) {
-	path, err := config.Find(s.File, s.Environ)
+func (op *Opener) Config() (*config.Config, error) {
+	path, err := config.Find(op.File, op.Environ)
 	if err != nil {
 		return nil, exit.Usage("%w", err)
 	}
-	return s.load(path)
+	return op.load(path)
 }
 
-// named loads only a file that was named, for a Source that is not configured.
-func (s *Settings) named() (*config.Config, error) {
-	return s.load(config.Named(s.File, s.Environ))
-}
-
-// load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2.
-func (s *Settings) load(path string) (*config.Config, error) {
-	cfg, err := config.Load(path, s.Environ, s.Flags...)
+// load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2; each oddity is told
+// once.
+func (op *Opener) load(path string) (*config.Config, error) {
+	cfg, err := config.Load(path, op.Environ, op.Flags...)
 	var bad *config.Error
 	switch {
 	case errors.As(err, &bad):
@@ -181,7 +167,13 @@ func (s *Settings) load(path string) (*config.Config, error) {
 		return nil, exit.Usage("%w; name another file with --config, or write one with `resyncd config init`", err)
 	}
 	for _, w := range cfg.Warnings {
-		s.Warn(w)
+		if !op.warned[w] {
+			op.Say("warning: %s", w)
+		}
+		if op.warned == nil {
+			op.warned = map[string]bool{}
+		}
+		op.warned[w] = true
 	}
 	return cfg, nil
 }
