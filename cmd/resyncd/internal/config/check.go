@@ -168,66 +168,53 @@ func optional(check func(string) error) func(string) error {
 	}
 }
 
-func localPath(text string) error {
-	switch {
-	case text == "" || strings.ContainsFunc(text, unicode.IsControl):
-		return errors.New("is not a path")
-	case strings.HasPrefix(text, "~"):
-		return errors.New("begins with ~, which is not expanded here: write the path out")
+// matching is a check that wants patterns, in this order, each with what is wrong with a text that it does not fit. One
+// that begins with ! must not fit.
+func matching(rules ...string) func(string) error {
+	var res []*regexp.Regexp
+	for rule := range slices.Chunk(rules, 2) {
+		res = append(res, regexp.MustCompile(strings.TrimPrefix(rule[0], "!")))
 	}
-	return nil
-}
-
-func mirrorRoot(text string) error {
-	switch {
-	case strings.HasPrefix(text, "s3://"):
-		return errors.New(notYet + "; write a local folder")
-	case strings.Contains(text, "://"):
-		return errors.New("is not allowed; write a local folder")
-	}
-	return localPath(text)
-}
-
-// only refuses what this version does not bring; later are the beginnings of what another may.
-func only(want string, later ...string) func(string) error {
 	return func(text string) error {
-		verdict := "is not allowed"
-		switch {
-		case text == want:
-			return nil
-		case slices.ContainsFunc(later, func(begin string) bool { return strings.HasPrefix(text, begin) }):
-			verdict = notYet
-		}
-		return errors.New(verdict + "; write " + want)
-	}
-}
-
-// matching is a check that wants a pattern.
-func matching(pattern, what string) func(string) error {
-	re := regexp.MustCompile(pattern)
-	return func(text string) error {
-		if !re.MatchString(text) {
-			return errors.New(what)
+		for i, re := range res {
+			if wanted := !strings.HasPrefix(rules[2*i], "!"); re.MatchString(text) != wanted {
+				return errors.New(rules[2*i+1])
+			}
 		}
 		return nil
 	}
 }
 
-// What texts must look like. A colon would end the name of a user (RFC 7617 section 2).
+// What texts must look like. A colon would end the name of a user (RFC 7617 section 2). The name of a Source is safe as
+// a folder on every system.
 var (
+	isPath = []string{
+		`^\P{Cc}+$`, "is not a path",
+		`!^~`, "begins with ~, which is not expanded here: write the path out",
+	}
+	localPath  = matching(isPath...)
+	mirrorRoot = matching(append([]string{
+		`!^s3://`, notYet + "; write a local folder",
+		`!://`, "is not allowed; write a local folder",
+	}, isPath...)...)
+	stateStore = matching(`!^postgres(ql)?://`, notYet+"; write sqlite", `^sqlite$`, "is not allowed; write sqlite")
+	dumpsUse   = matching(`!^(off|always)`, notYet+"; write auto", `^auto$`, "is not allowed; write auto")
+	isOff      = matching(`^off$`, notYet+"; write off")
 	userName   = matching(`^[^:\p{Cc}]*$`, "must not hold a colon or a control character")
 	password   = matching(`^\P{Cc}*$`, "must be one line without control characters")
 	headerText = matching(`^[ -~]*$`, "must be one line of printable ASCII")
 	hostName   = matching(`^[0-9A-Za-z._-]+$`,
 		"is not a name of this console: write it without http:// and port, such as mirror.example.org")
 	recordsFormat = matching(`^(resource-finder)?$`, "is not allowed; write resource-finder, or leave it empty")
-	folderName    = matching(`^[0-9A-Za-z]([0-9A-Za-z._-]{0,62}[0-9A-Za-z_-])?$`,
+	sourceName    = matching(
+		`!^(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)`, "is reserved on Windows: choose another name",
+		`^[0-9A-Za-z]([0-9A-Za-z._-]{0,62}[0-9A-Za-z_-])?$`,
 		"is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the last no dot")
-	headerToken = matching("^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$", "is not a header name")
-
-	deviceName  = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)`)
-	writtenHere = regexp.MustCompile(`^(?i:host|connection|content-length|transfer-encoding|te|trailer|upgrade|` +
-		`range|if-(range|match|none-match|modified-since|unmodified-since)|accept-encoding|user-agent)$`)
+	headerName = matching(
+		`!^(?i:host|connection|content-length|transfer-encoding|te|trailer|upgrade|`+
+			`range|if-(range|match|none-match|modified-since|unmodified-since)|accept-encoding|user-agent)$`,
+		"is written by resyncd itself: choose another header",
+		"^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$", "is not a header name")
 )
 
 // listenAddress wants host:port; no host is all interfaces, port 0 any.
@@ -314,22 +301,6 @@ func scopePrefix(text string) error {
 
 // ValidName reports whether a Source may be called so.
 func ValidName(name string) bool { return sourceName(name) == nil }
-
-// sourceName keeps a name safe as a folder on every system.
-func sourceName(text string) error {
-	if deviceName.MatchString(text) {
-		return errors.New("is reserved on Windows: choose another name")
-	}
-	return folderName(text)
-}
-
-// headerName wants a header that fetch does not write itself.
-func headerName(text string) error {
-	if writtenHere.MatchString(text) {
-		return errors.New("is written by resyncd itself: choose another header")
-	}
-	return headerToken(text)
-}
 
 func notVisible(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }
 
