@@ -131,16 +131,23 @@ func (r *syncRun) ended(p *mirror.Place, res *syncengine.Result) error {
 	return r.report(p, res)
 }
 
+// source has the daemon that holds a Source catch it up, and does it here where there is none; both show the same.
 func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
 	o, err := r.mirrors.OpenForSync(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	results, done, err := r.asked(ctx, o)
+	ended := func(res *syncengine.Result) error { return r.ended(&o.Place, res) }
+	results, done, err := control.Pull(ctx, o, &control.Pulling{
+		Args:     control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor},
+		Before:   func() error { return r.honoured(o) },
+		Progress: r.Progress(o.Source.Name, r.c.Bool("quiet")),
+		Ended:    ended,
+	})
 	if err == nil && !done {
 		opts := r.opts
-		opts.Ended = func(res syncengine.Result) error { return r.ended(&o.Place, &res) }
+		opts.Ended = func(res syncengine.Result) error { return ended(&res) }
 		results, err = r.run(ctx, o, opts)
 	}
 	if err == nil {
@@ -197,19 +204,23 @@ func (r *syncRun) afterwards(ctx context.Context, o *mirror.Opened, results []sy
 	if err != nil {
 		return err
 	}
+	left := map[report.ListFilter]int64{}
 	for i := range results {
-		for j := range sets {
-			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable &&
-				o.Target.Kind != syncengine.KindFeed {
-				r.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from "+
-					"before them", term.URL(results[i].Set))
-			}
+		res := &results[i]
+		left[report.ListOwed] += res.Owed
+		left[report.ListHeld] += res.Held
+		if !res.Unavailable && o.Target.Kind != syncengine.KindFeed && slices.ContainsFunc(sets,
+			func(s store.Set) bool { return s.CapabilityList == res.Set && s.Baselines == 0 }) {
+			r.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them",
+				term.URL(res.Set))
 		}
 	}
-	if r.c.Bool("json") {
-		return nil
+	for _, kind := range []report.ListFilter{report.ListOwed, report.ListHeld} {
+		if left[kind] > 0 && !r.c.Bool("json") {
+			err = errors.Join(err, r.outstanding(ctx, o, kind))
+		}
 	}
-	return r.outstanding(ctx, o, results)
+	return err
 }
 
 // report prints one set's result and counts it for the exit code.
@@ -227,43 +238,20 @@ const shownOutstanding = 20
 var errEnough = errors.New("enough was listed")
 
 // outstanding lists what a run leaves owed or held, with reason and next try.
-func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, results []syncengine.Result) error {
-	var owed, held int64
-	for i := range results {
-		owed += results[i].Owed
-		held += results[i].Held
-	}
-	for _, kind := range []struct {
-		filter report.ListFilter
-		n      int64
-	}{{report.ListOwed, owed}, {report.ListHeld, held}} {
-		if kind.n == 0 {
-			continue
+func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, kind report.ListFilter) error {
+	n := 0
+	err := report.List(ctx, o.Engine.Store, o.Known.ID, kind, func(l report.Listing) error {
+		if n++; n > shownOutstanding {
+			fmt.Fprintf(r.Out, "%s: and more: resyncd ls --%[1]s %[2]s\n", kind, o.Label())
+			return errEnough
 		}
-		n := 0
-		err := report.List(ctx, o.Engine.Store, o.Known.ID, kind.filter, func(l report.Listing) error {
-			if n++; n > shownOutstanding {
-				fmt.Fprintf(r.Out, "%s: and more: resyncd ls --%s %s\n", kind.filter, kind.filter, o.Label())
-				return errEnough
-			}
-			_, err := fmt.Fprintf(r.Out, "%s: %s%s\n", kind.filter, term.OneLine(l.URI), term.Why(&l))
-			return err
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return err
-		}
-	}
-	return nil
-}
-
-// asked lets the daemon that holds a Source catch it up and shows what it does, as a run of our own would.
-func (r *syncRun) asked(ctx context.Context, o *mirror.Opened) (results []syncengine.Result, done bool, err error) {
-	return control.Pull(ctx, o, &control.Pulling{
-		Args:     control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor},
-		Before:   func() error { return r.honoured(o) },
-		Progress: r.Progress(o.Source.Name, r.c.Bool("quiet")),
-		Ended:    func(res *syncengine.Result) error { return r.ended(&o.Place, res) },
+		_, err := fmt.Fprintf(r.Out, "%s: %s%s\n", kind, term.OneLine(l.URI), term.Why(&l))
+		return err
 	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // honoured refuses what the daemon would do in another way than was asked for: it goes by its configuration alone, so

@@ -127,14 +127,8 @@ const paceOver = 10 * time.Second
 // barWidth is the width of the bar; a narrow terminal has none.
 const barWidth = 10
 
-// Sums is how far a piece of work is.
-type Sums struct {
-	Listed  int64 `json:"listed"`
-	Done    int64 `json:"done"`
-	Failed  int64 `json:"failed"`
-	Deleted int64 `json:"deleted"`
-	Bytes   int64 `json:"bytes"`
-}
+// Sums is how far a piece of work is: the steps of a Progress, added up.
+type Sums syncengine.Progress
 
 // Counter adds up the steps of a piece of work, told by many goroutines.
 type Counter struct {
