@@ -131,17 +131,27 @@ func (sh *shell) demo() (err error) {
 
 // demonstrate runs Source, hub and daemon until ctx ends.
 func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.Synthetic) (err error) {
-	at, err := newDemoPlaces(ctx, dataDir)
+	kept := filepath.Join(dataDir, "demo.json")
+	at, err := readDemoPlaces(kept)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, at.close()) }()
+	sourceAt, err := listenAgain(ctx, &at.Source)
+	if err != nil {
+		return err
+	}
+	defer sourceAt.Close()
+	hubAt, err := listenAgain(ctx, &at.Hub)
+	if err != nil {
+		return err
+	}
+	defer hubAt.Close()
+	sourceURL, hubURL := "http://"+at.Source+"/", "http://"+at.Hub+"/"
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: sh.log})
 	defer client.Close()
 	src, err := source.New(ctx, source.Options{
-		Base: at.base(at.source), Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: at.base(at.hub) + "/",
-		Client: client,
+		Base: "http://" + at.Source, Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: hubURL, Client: client,
 	})
 	if err != nil {
 		return err
@@ -153,25 +163,25 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	show := &demoShow{sh: sh, found: map[int64]time.Time{}}
-	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log,
-		Tamper: show.tamper})
+	relay, err := hub.New(hub.Options{Base: hubURL, State: state, Client: client, Log: sh.log, Tamper: show.tamper})
 	if err != nil {
 		return err
 	}
 	cfg := config.Default()
 	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
 	cfg.Network.Allow = []netip.Prefix{loopback}
-	cfg.Callback.Listen, cfg.Callback.BaseURL = at.kept.Callback, "http://"+at.kept.Callback+"/cb"
-	cfg.Console.Listen = at.kept.Console
-	follow, err := cfg.Adhoc(demoSource, at.base(at.source)+"/")
+	cfg.Callback.Listen, cfg.Callback.BaseURL = at.Callback, "http://"+at.Callback+"/cb"
+	cfg.Console.Listen = at.Console
+	follow, err := cfg.Adhoc(demoSource, sourceURL)
 	if err != nil {
 		return err
 	}
 	cfg.Sources = []config.Source{follow}
 	announce := func(callback, console string) error {
-		_, err := fmt.Fprintf(sh.Out, "Source   %s/\nHub      %s/\nConsole  http://%s/\nMirror   %s\n",
-			at.base(at.source), at.base(at.hub), console, filepath.Join(cfg.Mirror, demoSource))
-		return errors.Join(err, at.keep(callback, console))
+		at.Callback, at.Console = callback, console
+		_, err := fmt.Fprintf(sh.Out, "Source   %s\nHub      %s\nConsole  http://%s/\nMirror   %s\n",
+			sourceURL, hubURL, console, filepath.Join(cfg.Mirror, demoSource))
+		return errors.Join(err, at.write(kept))
 	}
 	d := daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
@@ -179,82 +189,57 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
 	})
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return src.Serve(ctx, at.source) })
+	g.Go(func() error { return src.Serve(ctx, sourceAt) })
 	g.Go(func() error { return src.Run(ctx) })
-	g.Go(func() error { return relay.Serve(ctx, at.hub) })
+	g.Go(func() error { return relay.Serve(ctx, hubAt) })
 	g.Go(func() error { return relay.Run(ctx) })
 	g.Go(func() error { return d.Run(ctx, nil) })
 	return g.Wait()
 }
 
-// demoPorts is where a demo's folder keeps its addresses: there its resources have the same names, and leases go on.
-type demoPorts struct {
+// demoPlaces are the addresses of a demo. Its folder keeps them: there its resources have the same names, and leases go
+// on.
+type demoPlaces struct {
 	Source   string `json:"source"`
 	Hub      string `json:"hub"`
 	Callback string `json:"callback"`
 	Console  string `json:"console"`
 }
 
-// demoPlaces are the addresses of a demo.
-type demoPlaces struct {
-	file        string
-	kept        demoPorts
-	source, hub net.Listener
+// readDemoPlaces are the addresses that a folder had the last time, or free ones.
+func readDemoPlaces(file string) (demoPlaces, error) {
+	const free = "127.0.0.1:0"
+	at := demoPlaces{Source: free, Hub: free, Callback: free, Console: free}
+	kept, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return at, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(kept, &at)
+	}
+	if err != nil {
+		err = fmt.Errorf("read %s: %w; take another --dir", file, err)
+	}
+	return at, err
 }
 
-const freePort = "127.0.0.1:0"
-
-// demoPlaces takes up the addresses that the folder had the last time, or free ones.
-func newDemoPlaces(ctx context.Context, dataDir string) (*demoPlaces, error) {
-	at := &demoPlaces{file: filepath.Join(dataDir, "demo.json"), kept: demoPorts{Source: freePort, Hub: freePort,
-		Callback: freePort, Console: freePort}}
-	kept, err := os.ReadFile(at.file)
-	switch {
-	case err == nil:
-		if err := json.Unmarshal(kept, &at.kept); err != nil {
-			return nil, fmt.Errorf("read %s: %w; take another --dir", at.file, err)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+func (at *demoPlaces) write(file string) error {
+	text, err := json.Marshal(at)
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o600)
 	}
-	if at.source, err = listenAgain(ctx, at.kept.Source); err != nil {
-		return nil, err
-	}
-	if at.hub, err = listenAgain(ctx, at.kept.Hub); err != nil {
-		return nil, errors.Join(err, at.source.Close())
-	}
-	return at, nil
+	return err
 }
 
-func listenAgain(ctx context.Context, addr string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+// listenAgain listens at an address, which it completes.
+func listenAgain(ctx context.Context, addr *string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *addr)
 	if err != nil {
 		return nil, fmt.Errorf("take up %s, where the demo of this folder was, again: %w: end the other demo, or take "+
-			"another --dir", addr, err)
+			"another --dir", *addr, err)
 	}
+	*addr = l.Addr().String()
 	return l, nil
-}
-
-// base is the URL of a listener, without a slash at its end.
-func (at *demoPlaces) base(l net.Listener) string { return "http://" + l.Addr().String() }
-
-// keep writes the addresses down for the next time.
-func (at *demoPlaces) keep(callback, console string) error {
-	at.kept = demoPorts{Source: at.source.Addr().String(), Hub: at.hub.Addr().String(), Callback: callback,
-		Console: console}
-	text, err := json.Marshal(at.kept)
-	if err == nil {
-		err = os.WriteFile(at.file, append(text, '\n'), 0o600)
-	}
-	return err
-}
-
-func (at *demoPlaces) close() error {
-	err := errors.Join(at.source.Close(), at.hub.Close())
-	if errors.Is(err, net.ErrClosed) { // who serves on one closes it
-		return nil
-	}
-	return err
 }
 
 // The demo's hub loses each demoLoses-th notification, or one after demoLosesAfter, whatever comes first.
