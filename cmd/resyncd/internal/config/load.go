@@ -191,14 +191,3 @@ func (r *report) assign(path string, k key, text string, from origin) {
 
 // Flag is a flag of the command line, which wins over the key Key outside sources.
 type Flag struct{ Name, Key, Text string }
-
-// overrule lays the flags of defaults over a Source, where their problems are not told again.
-func (p *Policy) overrule(flags []Flag) {
-	for _, f := range flags {
-		leaves("defaults", p.keys(), func(path string, k key) {
-			if path == f.Key {
-				_ = k.set(f.Text)
-			}
-		})
-	}
-}

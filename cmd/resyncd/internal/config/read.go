@@ -182,7 +182,13 @@ func (r *report) sources(node *yaml.Node, flags []Flag, cfg *Config) {
 		} else {
 			r.section(path, item, s.keys())
 		}
-		s.overrule(flags)
+		leaves("defaults", s.Policy.keys(), func(path string, k key) {
+			for _, f := range flags {
+				if f.Key == path {
+					_ = k.set(f.Text) // a problem was told of defaults
+				}
+			}
+		})
 		cfg.Sources = append(cfg.Sources, s)
 	}
 }

@@ -20,11 +20,10 @@ func (u URL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // String is the short form, https://host/#1a2b3c4d5e6f.
 func (u URL) String() string {
-	p, err := url.Parse(string(u))
-	if err != nil || p.Host == "" {
-		return "#" + digest(string(u))
+	if p := parsed(string(u)); p != nil {
+		return p.Scheme + "://" + p.Host + "/#" + digest(string(u))
 	}
-	return p.Scheme + "://" + p.Host + "/#" + digest(string(u))
+	return "#" + digest(string(u))
 }
 
 // URI is the URI of a resource or document as a log value: a hash stands for its query and user, which may carry
@@ -36,18 +35,27 @@ func (u URI) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // String is the short form, https://host/path?#1a2b3c4d5e6f, or the whole URI where there is nothing to hide.
 func (u URI) String() string {
-	p, err := url.Parse(string(u))
-	if err != nil || p.Host == "" {
+	p := parsed(string(u))
+	if p == nil {
 		return "#" + digest(string(u))
 	}
 	short := p.Scheme + "://" + p.Host + p.EscapedPath()
-	if p.User == nil && p.RawQuery == "" && p.Fragment == "" {
+	switch plain := p.User == nil && p.Fragment == ""; {
+	case plain && p.RawQuery == "":
 		return short
-	}
-	if p.User == nil && p.RawQuery == "…" && p.Fragment == "" { // shortened already
+	case plain && p.RawQuery == "…": // shortened already
 		return short + "?…"
 	}
 	return short + "?#" + digest(string(u))
+}
+
+// parsed is nil for what has no host.
+func parsed(text string) *url.URL {
+	p, err := url.Parse(text)
+	if err != nil || p.Host == "" {
+		return nil
+	}
+	return p
 }
 
 // digest names a text without telling it.
