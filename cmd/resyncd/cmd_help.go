@@ -35,79 +35,18 @@ var topics = []string{"operate", "feeds", "push", "console", "layout", "service"
 	"testing", "faults"}
 
 // commands are the texts of the program.
-func commands() *usage.Command {
-	return usage.Read(commandsPage, map[string]string{"Topics": strings.Join(topics, ", ")})
-}
-
-// ending is an exit code and what it means (contract.md 1), in the words of every help.
-type ending struct {
-	Code int
-	Text string
-}
-
-var endings = []ending{
-	{exit.Done, "done and in step"},
-	{exit.Failed, "failed (nothing usable)"},
-	{exit.Misused, "bad usage or configuration"},
-	{exit.Owed, "finished, but something is owed or held (listed)"},
-	{exit.Differences, "differences found (audit, verify)"},
-	{exit.Held, "another process holds the set"},
-	{exit.Interrupted, "interrupted (run again to go on)"},
-}
-
-// exampleLead marks the lines of a description that are examples, codesLead its paragraph on exit codes.
-const (
-	exampleLead = "   "
-	codesLead   = "Exit codes: "
-)
+func commands() *usage.Command { return usage.Read(commandsPage, nil) }
 
 // about is the description of a command: what it does, how it is called, how it may end.
 func about(page *usage.Command) string {
-	var b strings.Builder
-	for _, text := range paragraphs(page.About) {
-		b.WriteString(text + "\n\n")
+	text := ""
+	if page.About != "" {
+		text = page.About + "\n\n"
 	}
 	for _, e := range page.Examples {
-		b.WriteString(exampleLead + e + "\n")
+		text += "   " + e + "\n"
 	}
-	var codes []string
-	for _, e := range endings {
-		if e.Code == exit.Done && !slices.Contains(page.Codes, exit.Owed) {
-			e.Text = "done" // no word on the mirror
-		}
-		if slices.Contains(page.Codes, e.Code) {
-			codes = append(codes, fmt.Sprint(e.Code, " ", e.Text))
-		}
-	}
-	b.WriteString("\n" + wrapped(codesLead+strings.Join(codes, "; ")+".", 110))
-	return b.String()
-}
-
-// paragraphs are those of a text, in lines for a terminal.
-func paragraphs(text string) (out []string) {
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if lines := wrapped(paragraph, 110); lines != "" {
-			out = append(out, lines)
-		}
-	}
-	return out
-}
-
-// wrapped breaks text at blanks into lines of at most width characters.
-func wrapped(text string, width int) string {
-	var lines []string
-	line := []rune{}
-	for word := range strings.FieldsSeq(text) {
-		switch runes := []rune(word); {
-		case len(line) == 0:
-			line = runes
-		case len(line)+1+len(runes) > width:
-			lines, line = append(lines, string(line)), runes
-		default:
-			line = append(append(line, ' '), runes...)
-		}
-	}
-	return strings.Join(append(lines, string(line)), "\n")
+	return text + "\n" + page.Codes
 }
 
 // code is a text between backquotes.
@@ -118,8 +57,7 @@ var code = regexp.MustCompile("`([^`]*)`")
 func manual(page *usage.Command) ([]byte, error) {
 	var b bytes.Buffer
 	form, err := template.New("").Funcs(template.FuncMap{
-		"paragraphs": paragraphs,
-		"endings":    func() []ending { return endings },
+		"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
 		"sentence":   func(text string) string { return strings.ToUpper(text[:1]) + text[1:] },
 	}).Parse(manTemplate)
 	if err == nil {
@@ -131,7 +69,7 @@ func manual(page *usage.Command) ([]byte, error) {
 }
 
 func (sh *shell) man() error {
-	page, err := manual(commands())
+	page, err := manual(sh.program)
 	if err == nil {
 		_, err = sh.Out.Write(page)
 	}
@@ -147,7 +85,7 @@ func (sh *shell) help() error {
 		}
 		return err
 	}
-	c, err := commands().Parse(words)
+	c, err := sh.program.Parse(words)
 	if err != nil {
 		return err
 	}
@@ -161,7 +99,7 @@ func (sh *shell) help() error {
 // explain writes the help of a command; that of help itself is the program's.
 func (sh *shell) explain(c *usage.Call) error {
 	if c.Command.Name == "help" {
-		c, _ = commands().Parse(nil)
+		c, _ = sh.program.Parse(nil)
 	}
 	return c.Help(sh.Out, about(c.Command))
 }
@@ -223,7 +161,7 @@ func (sh *shell) offer(words []string) {
 			sh.offerWord(name, "")
 		}
 	case page.Name == "help":
-		sh.offerCommands(commands().Commands)
+		sh.offerCommands(sh.program.Commands)
 		for _, topic := range topics {
 			sh.offerWord(topic, topicTitle(topic))
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,11 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
+	for i, code := range []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Differences, exit.Held, exit.Interrupted} {
+		if program.Endings[i].Code != code {
+			t.Errorf("the ending %d is told as %+v", code, program.Endings[i])
+		}
+	}
 	if groups := 3; seen < 25 || seen != len(actions)+groups {
 		t.Errorf("%d commands were seen, %d do something", seen, len(actions))
 	}
@@ -84,12 +90,21 @@ func tryExample(t *testing.T, program *usage.Command, path string, c *usage.Comm
 	}
 }
 
+// flat is a text on one line.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// codesLead begins the paragraph on exit codes.
+const codesLead = "Exit codes: "
+
 // TestManualPages: every page of the manual is a topic, has a title, and goes by no command's name.
 func TestManualPages(t *testing.T) {
 	t.Parallel()
 	files, err := manualPages.ReadDir("docs")
 	if err != nil || len(files) != len(topics) {
 		t.Errorf("%d pages, %d topics: %v", len(files), len(topics), err)
+	}
+	if list := strings.Join(topics, ", ") + "."; strings.Count(flat(commandsPage), list) != 2 {
+		t.Errorf("the help does not name the topics %s", list)
 	}
 	for _, topic := range topics {
 		if page, err := manualPages.ReadFile("docs/" + topic + ".md"); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
@@ -101,17 +116,31 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-func TestAbout(t *testing.T) {
+// TestCodes: the codes of a command are told in the words of the table of all, but for a 0 that says nothing of the
+// mirror.
+func TestCodes(t *testing.T) {
 	t.Parallel()
-	want := "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done; 1 failed (nothing usable); 130 interrupted (run again to go on)."
-	page := usage.Command{About: "What it does.", Codes: []int{exit.Interrupted, exit.Done, exit.Failed}, Examples: []string{"resyncd x", "resyncd x y"}}
-	if got := about(&page); got != want {
+	program := commands()
+	told := map[string]bool{"0 done": true}
+	for _, e := range program.Endings {
+		told[fmt.Sprint(e.Code, " ", e.Text)] = true
+	}
+	for path, c := range program.All() {
+		text := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(c.Codes, codesLead), "."), "\n", " ")
+		for code := range strings.SplitSeq(text, "; ") {
+			if !told[code] {
+				t.Errorf("%s: what is %q?", path, code)
+			}
+		}
+		if strings.Contains(text, "0 done and in step; ") != strings.Contains(text, "; 3 ") {
+			t.Errorf("%s: 0 tells of the mirror, or not: %q", path, text)
+		}
+	}
+	page := usage.Command{About: "What it does.", Codes: "Exit codes: 0 done.", Examples: []string{"resyncd x", "resyncd x y"}}
+	if got, want := about(&page), "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done."; got != want {
 		t.Errorf("%q", got)
 	}
-	if got := wrapped("ab cd  ef ghi", 5); got != "ab cd\nef\nghi" {
-		t.Errorf("%q", got)
-	}
-	if got := about(commands()); !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
+	if got := program.Codes; !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
 		t.Error(got)
 	}
 }

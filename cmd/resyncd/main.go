@@ -52,6 +52,7 @@ func program() int {
 type shell struct {
 	*term.Env
 	ctx     context.Context
+	program *usage.Command
 	c       *usage.Call
 	log     *slog.Logger   // of the command, once its flags are read
 	mirrors *mirror.Opener // likewise
@@ -59,7 +60,7 @@ type shell struct {
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx}
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx, program: commands()}
 	err := sh.do(args[1:])
 	code := exit.Code(ctx, err)
 	var left *control.LeftError
@@ -82,7 +83,7 @@ func (sh *shell) do(args []string) (err error) {
 	if completing {
 		args = args[:n]
 	}
-	sh.c, err = commands().Parse(args)
+	sh.c, err = sh.program.Parse(args)
 	page, path := sh.c.Command, strings.TrimPrefix(sh.c.Path, "resyncd ")
 	switch {
 	case completing:

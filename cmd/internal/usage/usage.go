@@ -29,10 +29,17 @@ type Command struct {
 	Takes    [2]int // at least and at most so many arguments; the most is -1 for any number
 	About    string
 	Examples []string
-	Codes    []int // that it may end with
+	Codes    string   // that it may end with
+	Endings  []Ending // of a program: all codes
 	Flags    []Flag
 	Common   []Flag // that all commands have which do something
 	Commands []Command
+}
+
+// Ending is an exit code (contract.md 1) and what it means.
+type Ending struct {
+	Code int
+	Text string
 }
 
 // Flag is a flag of a command.
