@@ -63,12 +63,10 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx, program: commands()}
 	err := sh.do(args[1:])
 	code := exit.Code(ctx, err)
-	var left *control.LeftError
+	var told *exit.Error
 	switch {
 	case err == nil || err.Error() == "":
-	case errors.As(err, &left):
-		sh.Say("%s", left.Error())
-	case code == exit.Interrupted:
+	case code == exit.Interrupted && !(errors.As(err, &told) && told.Code == code):
 		sh.Say("interrupted; the state is consistent, run the command again to go on")
 	default:
 		sh.Say("%s", exit.Advised(err))

@@ -159,14 +159,6 @@ var (
 	errStuck  = errors.New("the state database does not let go")
 )
 
-// LeftError is of a command that was interrupted while the daemon goes on with its work.
-type LeftError struct{ source string }
-
-// Error implements error.
-func (e *LeftError) Error() string {
-	return "interrupted; the daemon goes on with it: see `resyncd status " + e.source + "`"
-}
-
 // call is one request to the daemon, and what is shown of its answer.
 type call struct {
 	requests store.Requests
@@ -176,7 +168,7 @@ type call struct {
 }
 
 // run hands the request over and shows what the daemon reports until it has ended it. It fails with errNobody,
-// errStuck, with *LeftError when ctx ends after the daemon took it, or with a coded error.
+// errStuck, or with a coded error, exit.Interrupted when ctx ends after the daemon took it.
 func (c *call) run(ctx context.Context) error {
 	c.request.State = store.RequestWaiting
 	soon, cancel := context.WithTimeout(ctx, takenWithin)
@@ -194,7 +186,7 @@ func (c *call) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			if taken {
-				return &LeftError{c.request.Source}
+				return c.left()
 			}
 			return c.takeBack(ctx, ctx.Err())
 		case <-tick.C:
@@ -237,7 +229,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// takeBack takes the request back and returns why, unless the daemon has taken it by now: nil then, and *LeftError
+// takeBack takes the request back and returns why, unless the daemon has taken it by now: nil then, and left
 // where nobody waits any more.
 func (c *call) takeBack(ctx context.Context, why error) error {
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), takenWithin)
@@ -249,11 +241,17 @@ func (c *call) takeBack(ctx context.Context, why error) error {
 	case err != nil:
 		return errors.Join(why, err)
 	case taken && ctx.Err() != nil:
-		return &LeftError{c.request.Source}
+		return c.left()
 	case taken:
 		return nil
 	}
 	return why
+}
+
+// left is the error of a command that was interrupted while the daemon goes on with its work.
+func (c *call) left() error {
+	return &exit.Error{Code: exit.Interrupted, Err: fmt.Errorf(
+		"interrupted; the daemon goes on with it: see `resyncd status %s`", c.request.Source)}
 }
 
 func ended(r *store.Request) error {

@@ -278,8 +278,15 @@ func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened,
 	}
 	o := &Opened{Place: *p, version: op.Version, closing: st.Close}
 	o.Engine = &syncengine.Engine{Store: st, Log: op.Log, Holder: Holder("resyncd", op.Now()), Now: op.Now}
-	if err := o.Identify(ctx); err != nil {
-		return nil, errors.Join(err, o.Close())
+	return o.after(func() error { return o.Identify(ctx) })
+}
+
+// after is o once steps are done; it is closed when one of them fails.
+func (o *Opened) after(steps ...func() error) (*Opened, error) {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
 	}
 	return o, nil
 }
@@ -288,14 +295,13 @@ func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened,
 // make it.
 func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
 	o, err := op.openState(ctx, p, false)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		o, err = o.after(o.unknown)
 	}
-	err = o.unknown()
-	if err == nil && !write {
-		return o, nil
+	if err != nil || !write {
+		return o, err
 	}
-	if err = errors.Join(err, o.Close()); err != nil {
+	if err := o.Close(); err != nil {
 		return nil, err
 	}
 	return op.openState(ctx, p, true)
@@ -309,19 +315,13 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 	} else if p.AdHoc {
 		err = p.prepare()
 	}
+	if err == nil {
+		o, err = open(ctx, p, true)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if o, err = open(ctx, p, true); err != nil {
-		return nil, err
-	}
-	if err = o.checkURL(ctx); err == nil {
-		err = o.MakeMirror(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, o.Close())
-	}
-	return o, nil
+	return o.after(func() error { return o.checkURL(ctx) }, func() error { return o.MakeMirror(ctx) })
 }
 
 // prepare makes the folder of a `sync URL DIR` mirror. Inspect refuses a link for `.resyncd`, which would lead the
@@ -366,36 +366,22 @@ func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error)
 		return nil, err
 	}
 	drop := func() error { return os.RemoveAll(tmp) }
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, drop())
-		}
-	}()
 	q := *p
 	q.State = filepath.Join(tmp, StateFile)
 	err = sqlite.Snapshot(ctx, p.State, q.State)
 	if err != nil && (!errors.Is(err, store.ErrNotFound) || p.Source.URL == "") {
-		return nil, p.Absent(err)
+		return nil, errors.Join(p.Absent(err), drop())
 	}
-	o, err = op.openState(ctx, &q, true)
-	if err != nil {
-		return nil, err
-	}
-	if p.Source.URL == "" {
-		err = o.unknown()
-	}
-	if err == nil {
-		err = o.checkURL(ctx)
-	}
-	if err == nil {
-		err = o.openForPlan()
-	}
-	if err != nil {
-		return nil, errors.Join(err, o.Close())
+	if o, err = op.openState(ctx, &q, true); err != nil {
+		return nil, errors.Join(err, drop())
 	}
 	inner := o.closing
 	o.closing = func() error { return errors.Join(inner(), drop()) }
-	return o, nil
+	known := o.unknown
+	if p.Source.URL != "" {
+		known = func() error { return nil }
+	}
+	return o.after(known, func() error { return o.checkURL(ctx) }, o.openForPlan)
 }
 
 // openForPlan opens a mirror for reading if there is one.

@@ -198,22 +198,13 @@ func (op *Opener) Status(ctx context.Context, p *Place) (s report.SourceStatus, 
 	s.Expect(p.Expectation(op.Now()))
 	if err == nil {
 		s.Trouble(o.trouble())
-		feeds, err = o.feeds(ctx, &s)
+	}
+	feeds = map[int64]bool{}
+	for i := 0; i < len(s.Sets) && err == nil; i++ {
+		set := &s.Sets[i]
+		feeds[set.ID], err = IsFeed(ctx, o.Engine.Store, o.Source.Kind, o.Known.ID, set.CapabilityList)
 	}
 	return s, feeds, errors.Join(err, o.Close())
-}
-
-func (o *Opened) feeds(ctx context.Context, s *report.SourceStatus) (map[int64]bool, error) {
-	out := map[int64]bool{}
-	for i := range s.Sets {
-		set := &s.Sets[i]
-		is, err := IsFeed(ctx, o.Engine.Store, o.Source.Kind, o.Known.ID, set.CapabilityList)
-		if err != nil {
-			return nil, err
-		}
-		out[set.ID] = is
-	}
-	return out, nil
 }
 
 // IsFeed tells whether a set is a feed, as configured or as found.
