@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -229,25 +230,21 @@ func topicOf(s *destination.SetOffer) topicView {
 // read counts the entries of a feed and looks where it goes on.
 func (v *topicView) read(a *destination.TopicAnswer) {
 	base, _ := url.Parse(a.Final) // without one relative links stay unresolved
-	entries := 0
+	v.Entries = new(int)
 	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType},
 		func(*feed.Entry) error {
-			entries++
+			*v.Entries++
 			return nil
 		})
-	v.Entries = &entries
-	if err != nil {
-		v.Problem = opt(err.Error())
-	}
-	for rel, href := range map[string]string{
+	v.Paging = map[string]string{
 		"first": head.First, "last": head.Last, "next": head.Next, "previous": head.Previous,
 		"current": head.Current, "prev-archive": head.PrevArchive, "next-archive": head.NextArchive,
-	} {
-		if href != "" {
-			v.Paging[rel] = href
-		}
 	}
-	if v.Problem == nil && len(head.Problems) > 0 {
+	maps.DeleteFunc(v.Paging, func(_, href string) bool { return href == "" })
+	switch {
+	case err != nil:
+		v.Problem = opt(err.Error())
+	case len(head.Problems) > 0:
 		v.Problem = opt(fmt.Sprintf("%d entries skipped: %s", head.Skipped, head.Problems[0]))
 	}
 }
@@ -305,17 +302,14 @@ func (s *snippet) usable() []setView {
 	return slices.DeleteFunc(slices.Clone(s.Sets), func(set setView) bool { return set.Problem != nil })
 }
 
+// unnameable is what the name of a Source does not hold.
+var unnameable = regexp.MustCompile(`[^a-z0-9._-]`)
+
 // name is the Source's: that of its host, if no other Source has it.
 func (s *snippet) name() string {
-	u, err := url.Parse(s.Asked)
 	base := "source"
-	if err == nil && u.Host != "" {
-		base = strings.TrimFunc(strings.Map(func(r rune) rune {
-			if r < 128 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_') {
-				return r
-			}
-			return '_'
-		}, strings.ToLower(u.Host)), func(r rune) bool { return strings.ContainsRune("._-", r) })
+	if u, err := url.Parse(s.Asked); err == nil && u.Host != "" {
+		base = strings.Trim(unnameable.ReplaceAllString(strings.ToLower(u.Host), "_"), "._-")
 	}
 	if !config.ValidName(base+"-99") || !config.ValidName(base) { // too long, or reserved
 		base = "source"
