@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"resyncd/cmd/internal/companion"
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
@@ -189,10 +190,8 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
 	})
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return src.Serve(ctx, sourceAt) })
-	g.Go(func() error { return src.Run(ctx) })
-	g.Go(func() error { return relay.Serve(ctx, hubAt) })
-	g.Go(func() error { return relay.Run(ctx) })
+	g.Go(func() error { return companion.Serve(ctx, src, sourceAt) })
+	g.Go(func() error { return companion.Serve(ctx, relay, hubAt) })
 	g.Go(func() error { return d.Run(ctx, nil) })
 	return g.Wait()
 }

@@ -86,7 +86,7 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 		if first, ok := names[folded]; ok {
 			r.clash(path+".name", "is the name of another Source (upper and lower case count as the same): "+first)
 		} else {
-			names[folded] = fmt.Sprintf("%s at %s", s.Name, r.origins[path+".name"].where)
+			names[folded] = fmt.Sprintf("%s at %s", s.Name, r.origins[path+".name"].Where)
 		}
 	}
 	forFeeds := "is for feeds only; write kind: feed beside it, or leave it empty"

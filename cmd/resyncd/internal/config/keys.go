@@ -98,6 +98,9 @@ func secret(name string, at *Secret, check func(string) error) key {
 	return unshown(one(name, at, func(text string) (Secret, error) { return NewSecret(text), bounded(check, text) }))
 }
 
+// fileOf is the key for the file of a secret.
+func fileOf(name string, at *string) key { return unshown(text(name+"_file", at, optional(localPath))) }
+
 func choice[T ~string](name string, at *T, allowed ...T) key {
 	return one(name, at, oneOf(allowed...))
 }
@@ -216,9 +219,9 @@ func (c *Console) keys() []key {
 		once(texts("hosts", &c.Hosts, hostName)),
 		text("user", &c.User, userName),
 		secret("password", &c.Password, password),
-		unshown(text("password_file", &c.PasswordFile, optional(localPath))),
+		fileOf("password", &c.PasswordFile),
 		secret("token", &c.Token, headerText),
-		unshown(text("token_file", &c.TokenFile, optional(localPath))),
+		fileOf("token", &c.TokenFile),
 	}
 }
 
@@ -272,10 +275,10 @@ func (s *Source) keys() []key {
 func (a *Auth) keys() []key {
 	return []key{
 		secret("bearer", &a.Bearer, headerText),
-		unshown(text("bearer_file", &a.BearerFile, optional(localPath))),
+		fileOf("bearer", &a.BearerFile),
 		text("basic_user", &a.BasicUser, userName),
 		secret("basic_password", &a.BasicPassword, password),
-		unshown(text("basic_password_file", &a.BasicPasswordFile, optional(localPath))),
+		fileOf("basic_password", &a.BasicPasswordFile),
 		{name: "header", header: &a.Header},
 	}
 }

@@ -169,7 +169,7 @@ func (r *report) overrule(env []string, flags []Flag, cfg *Config) {
 }
 
 // assign overrules what the file says of a key. Lists are split at commas; what stands there twice counts once.
-func (r *report) assign(path string, k key, text string, from origin) {
+func (r *report) assign(path string, k key, text string, from Problem) {
 	r.origins[path] = from
 	delete(r.bad, path)
 	items := []string{text}

@@ -287,37 +287,33 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// origin is where a key was set.
-type origin struct {
-	where string
-	line  int // noLine outside the file
-}
-
 // noLine comes after every line.
 const noLine = math.MaxInt
 
-// outside is a variable or a flag.
-func outside(name string) origin { return origin{name, noLine} }
+// outside is the place of a variable or a flag.
+func outside(name string) Problem { return Problem{Where: name, line: noLine} }
 
 // report collects problems, and where each key was set.
 type report struct {
 	file     string
-	origins  map[string]origin
+	origins  map[string]Problem // their places
 	bad      map[string]bool
 	problems []Problem
 }
 
 func newReport(file string) *report {
-	return &report{file: file, origins: map[string]origin{}, bad: map[string]bool{}}
+	return &report{file: file, origins: map[string]Problem{}, bad: map[string]bool{}}
 }
 
-func (r *report) at(node *yaml.Node) origin {
-	return origin{fmt.Sprintf("%s:%d", r.file, node.Line), node.Line}
+// at is the place of a node.
+func (r *report) at(node *yaml.Node) Problem {
+	return Problem{Where: fmt.Sprintf("%s:%d", r.file, node.Line), line: node.Line}
 }
 
-func (r *report) add(o origin, key, what string) {
+func (r *report) add(at Problem, key, what string) {
 	r.bad[key] = true
-	r.problems = append(r.problems, Problem{Where: o.where, Key: key, What: what, line: o.line})
+	at.Key, at.What = key, what
+	r.problems = append(r.problems, at)
 }
 
 // given reports whether key was set and could be read, so that it may clash with another.

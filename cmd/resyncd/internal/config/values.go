@@ -179,9 +179,6 @@ func (s Schedule) Next(t time.Time) time.Time {
 // String is the spec as it was written.
 func (s Schedule) String() string { return s.spec }
 
-// Equal reports whether both were written alike.
-func (s Schedule) Equal(o Schedule) bool { return s.spec == o.spec }
-
 // ParseSchedule reads a cron spec of five fields or a descriptor such as @daily or @every 15m.
 //
 // cron/v3 panics on some input, reads time zones we do not want, turns "@every -1s" into every second and sleeps for
@@ -266,9 +263,6 @@ func (s Secret) Reveal() string {
 
 // IsSet reports whether there is anything to hide.
 func (s Secret) IsSet() bool { return s.text != nil }
-
-// Equal compares the texts.
-func (s Secret) Equal(o Secret) bool { return s.Reveal() == o.Reveal() }
 
 // String hides the text.
 func (s Secret) String() string {
