@@ -77,8 +77,7 @@ func (sh *shell) healthcheck() error {
 	if err != nil {
 		return fmt.Errorf("the daemon at %s is not %s: %w; look at its log", host, what, err)
 	}
-	_, werr := fmt.Fprintln(sh.Out, what)
-	return errors.Join(answer.Body.Close(), werr)
+	return errors.Join(answer.Body.Close(), sh.Print("%s\n", what))
 }
 
 // dialable is the address at which a listener of this machine is reached: one on all interfaces is so on loopback.
@@ -126,8 +125,7 @@ func (sh *shell) demo() (err error) {
 		!errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	_, err = fmt.Fprintln(sh.Out, "stopped in good order")
-	return err
+	return sh.Print("stopped in good order\n")
 }
 
 // demonstrate runs Source, hub and daemon until ctx ends.
@@ -180,7 +178,7 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 	cfg.Sources = []config.Source{follow}
 	announce := func(callback, console string) error {
 		at.Callback, at.Console = callback, console
-		_, err := fmt.Fprintf(sh.Out, "Source   %s\nHub      %s\nConsole  http://%s/\nMirror   %s\n",
+		err := sh.Print("Source   %s\nHub      %s\nConsole  http://%s/\nMirror   %s\n",
 			sourceURL, hubURL, console, filepath.Join(cfg.Mirror, demoSource))
 		return errors.Join(err, at.write(kept))
 	}
@@ -258,7 +256,7 @@ type demoShow struct {
 }
 
 func (s *demoShow) line(format string, args ...any) {
-	fmt.Fprintf(s.sh.Out, s.sh.Now().UTC().Format("15:04:05.000")+"  "+format+"\n", args...)
+	_ = s.sh.Print(s.sh.Now().UTC().Format("15:04:05.000")+"  "+format+"\n", args...)
 }
 
 // tamper is the hub's: it loses a Change Notification now and then, always another one than the last.

@@ -35,8 +35,7 @@ func (sh *shell) backup() error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.Out, "wrote %s (%s)\n", to, term.Bytes(info.Size()))
-	return err
+	return sh.Print("wrote %s (%s)\n", to, term.Bytes(info.Size()))
 }
 
 // stateOf is where the state lies that is meant: all configured Sources share one.
@@ -101,7 +100,7 @@ func (sh *shell) configCheck() error {
 		path = "defaults (no configuration file was found)"
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(sh.Out, "ok: %s, Sources: %d\n", path, len(cfg.Sources))
+		err = sh.Print("ok: %s, Sources: %d\n", path, len(cfg.Sources))
 	}
 	return err
 }
@@ -128,7 +127,5 @@ func (sh *shell) configInit() error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.Out, "wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n",
-		path)
-	return err
+	return sh.Print("wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n", path)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
-	"fmt"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -178,7 +177,7 @@ func (sh *shell) offerCommands(commands []usage.Command) {
 	}
 }
 
-func (sh *shell) offerWord(word, help string) { fmt.Fprintf(sh.Out, "%s\t%s\n", word, help) }
+func (sh *shell) offerWord(word, help string) { _ = sh.Print("%s\t%s\n", word, help) }
 
 // version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is
 // on its way to the newest version of the changelog.
@@ -188,9 +187,8 @@ var (
 )
 
 func (sh *shell) printVersion() error {
-	_, err := fmt.Fprintf(sh.Out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
+	return sh.Print("resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
 		version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
-	return err
 }
 
 // commit is what a release was made from, else what the build recorded of its checkout.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"resyncd/cmd/resyncd/internal/control"
@@ -74,6 +75,15 @@ func (sh *shell) each(ps []mirror.Place, v *exit.Verdict, alone bool, work func(
 	return nil
 }
 
+// put writes a result: v as a line of JSON where that was asked for, else a line of text.
+func (sh *shell) put(w io.Writer, v any, format string, args ...any) error {
+	if sh.c.Bool("json") {
+		return term.JSONTo(w).Encode(v)
+	}
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
 // ask is a command that the daemon carries out on the Source that the first argument names, and that is carried out
 // here where no daemon holds it.
 func (sh *shell) ask(command string) func() error {
@@ -96,7 +106,7 @@ func (sh *shell) askOpened(ctx context.Context, o *mirror.Opened, command string
 		return fmt.Errorf("%s is paused: run `resyncd source resume %s` first", o.Label(), o.Label())
 	}
 	if err == nil {
-		_, err = fmt.Fprintln(sh.Out, said)
+		err = sh.Print("%s\n", said)
 	}
 	return err
 }

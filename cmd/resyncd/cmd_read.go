@@ -108,19 +108,14 @@ func (sh *shell) ls() error {
 		filter = f
 	}
 	out := bufio.NewWriterSize(sh.Out, 64<<10)
-	enc := term.JSONTo(out)
 	return sh.withSource(false, func(ctx context.Context, o *mirror.Opened) error {
 		err := report.List(ctx, o.Engine.Store, o.Known.ID, filter, func(l report.Listing) error {
-			if sh.c.Bool("json") {
-				return enc.Encode(l)
-			}
 			length := "-"
 			if l.Length != nil {
 				length = fmt.Sprint(*l.Length)
 			}
-			_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, l.Changed,
+			return sh.put(out, l, "%-8s %12s  %-27s  %s\n", l.State, length, l.Changed,
 				term.OneLine(cmp.Or(l.URI, term.Text(l.Key))+term.Why(&l)))
-			return err
 		})
 		return errors.Join(err, out.Flush())
 	})
@@ -161,20 +156,14 @@ func (sh *shell) history() error {
 		if err == nil && len(lines) == 0 {
 			err = fmt.Errorf("nothing is known of %s: see `resyncd ls %s`", uri, o.Label())
 		}
-		enc := sh.JSON()
 		for i := range lines {
 			l := &lines[i]
 			detail := term.Text(l.Detail)
 			if l.EditLine != nil && l.Detail == nil {
 				detail = term.Edit(l.EditLine)
 			}
-			if sh.c.Bool("json") {
-				err = enc.Encode(l)
-			} else {
-				_, err = fmt.Fprintf(sh.Out, "%-27s  %-13s  %-27s  %s  %s\n", l.At, l.What, l.Version,
-					term.OneLine(detail), term.OneLine(term.Text(l.Evidence)))
-			}
-			if err != nil {
+			if err := sh.put(sh.Out, l, "%-27s  %-13s  %-27s  %s  %s\n", l.At, l.What, l.Version, term.OneLine(detail),
+				term.OneLine(term.Text(l.Evidence))); err != nil {
 				return err
 			}
 		}
@@ -211,12 +200,7 @@ func (sh *shell) check() error {
 		return cmp.Or(err, v.Err())
 	}
 	v.Differ, v.Owed = all.Problems > all.Repaired, !all.InStep
-	if sh.c.Bool("json") {
-		err = sh.JSON().Encode(all)
-	} else {
-		_, err = fmt.Fprintf(sh.Out, "%d files checked, %d problems, %d repaired\n", all.Checked, all.Problems,
-			all.Repaired)
-	}
+	err = sh.put(sh.Out, all, "%d files checked, %d problems, %d repaired\n", all.Checked, all.Problems, all.Repaired)
 	if err == nil && v.Differ && !sh.c.Bool("repair") {
 		sh.Say("run the command with --repair to mend what it found")
 	}
@@ -230,12 +214,13 @@ func (sh *shell) checkOne(p *mirror.Place) (rep syncengine.Report, err error) {
 			return err
 		}
 		defer o.Connect()()
-		enc := sh.JSON()
 		emit := func(f syncengine.Finding) error {
-			if sh.c.Bool("json") {
-				return enc.Encode(findingLine{Finding: f, Source: o.Source.Name})
+			mended := ""
+			if f.Repaired {
+				mended = " (repaired)"
 			}
-			return sh.printFinding(&f)
+			return sh.put(sh.Out, findingLine{Finding: f, Source: o.Source.Name}, "%-9s %s%s\n", f.Problem,
+				term.OneLine(term.Text(cmp.Or(f.URI, f.Key))), mended)
 		}
 		check := o.Engine.Verify
 		if sh.c.Command.Name == "audit" {
@@ -249,13 +234,4 @@ func (sh *shell) checkOne(p *mirror.Place) (rep syncengine.Report, err error) {
 		})
 	})
 	return rep, err
-}
-
-func (sh *shell) printFinding(f *syncengine.Finding) error {
-	mended := ""
-	if f.Repaired {
-		mended = " (repaired)"
-	}
-	_, err := fmt.Fprintf(sh.Out, "%-9s %s%s\n", f.Problem, term.OneLine(term.Text(cmp.Or(f.URI, f.Key))), mended)
-	return err
 }

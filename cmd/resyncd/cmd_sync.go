@@ -168,17 +168,12 @@ func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
 	defer func() { err = errors.Join(err, o.Close()) }()
 	out := bufio.NewWriterSize(r.Out, 64<<10)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	enc := term.JSONTo(out)
 	opts := r.opts
 	opts.Plan = func(pl syncengine.Planned) error {
-		if !r.c.Bool("json") {
-			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, term.OneLine(cmp.Or(pl.URI, pl.Key)))
-			return err
-		}
-		if pl.Action == "keep" {
+		if r.c.Bool("json") && pl.Action == "keep" {
 			return nil
 		}
-		return enc.Encode(pl)
+		return r.put(out, pl, "%-6s %s\n", pl.Action, term.OneLine(cmp.Or(pl.URI, pl.Key)))
 	}
 	opts.Ended = func(res syncengine.Result) error { return errors.Join(out.Flush(), r.ended(p, &res)) }
 	_, err = r.run(ctx, o, opts)
@@ -242,11 +237,10 @@ func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, kind report
 	n := 0
 	err := report.List(ctx, o.Engine.Store, o.Known.ID, kind, func(l report.Listing) error {
 		if n++; n > shownOutstanding {
-			fmt.Fprintf(r.Out, "%s: and more: resyncd ls --%[1]s %[2]s\n", kind, o.Label())
+			_ = r.Print("%s: and more: resyncd ls --%[1]s %[2]s\n", kind, o.Label())
 			return errEnough
 		}
-		_, err := fmt.Fprintf(r.Out, "%s: %s%s\n", kind, term.OneLine(l.URI), term.Why(&l))
-		return err
+		return r.Print("%s: %s%s\n", kind, term.OneLine(l.URI), term.Why(&l))
 	})
 	if errors.Is(err, errEnough) {
 		return nil

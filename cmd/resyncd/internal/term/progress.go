@@ -45,6 +45,12 @@ func (e *Env) Say(format string, args ...any) {
 	fmt.Fprintf(e.Err, "resyncd: "+format+"\n", args...)
 }
 
+// Print writes a result to stdout.
+func (e *Env) Print(format string, args ...any) error {
+	_, err := fmt.Fprintf(e.Out, format, args...)
+	return err
+}
+
 // JSON writes one object a line to stdout.
 func (e *Env) JSON() *json.Encoder { return JSONTo(e.Out) }
 
