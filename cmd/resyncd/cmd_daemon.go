@@ -150,7 +150,8 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: sh.log})
 	defer client.Close()
 	src, err := source.New(ctx, source.Options{
-		Base: "http://" + at.Source, Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: hubURL, Client: client,
+		Base: "http://" + at.Source, Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: hubURL,
+		Client: client,
 	})
 	if err != nil {
 		return err

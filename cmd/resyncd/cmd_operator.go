@@ -75,6 +75,17 @@ func (sh *shell) each(ps []mirror.Place, v *exit.Verdict, alone bool, work func(
 	return nil
 }
 
+// watched has the engine work on a Source while its progress is shown.
+func (sh *shell) watched(
+	ctx context.Context, o *mirror.Opened, opts syncengine.RunOptions,
+	work func(context.Context, syncengine.RunOptions) error,
+) error {
+	defer o.Connect()()
+	progress := sh.Progress(o.Source.Name, sh.c.Bool("quiet"))
+	opts.RetryFor, opts.Progress = o.Config.Network.RetryFor, progress.Note
+	return progress.While(ctx, func(ctx context.Context) error { return work(ctx, opts) })
+}
+
 // put writes a result: v as a line of JSON where that was asked for, else a line of text.
 func (sh *shell) put(w io.Writer, v any, format string, args ...any) error {
 	if sh.c.Bool("json") {

@@ -213,7 +213,6 @@ func (sh *shell) checkOne(p *mirror.Place) (rep syncengine.Report, err error) {
 		if err := o.OpenMirror(repair); err != nil {
 			return err
 		}
-		defer o.Connect()()
 		emit := func(f syncengine.Finding) error {
 			mended := ""
 			if f.Repaired {
@@ -226,12 +225,11 @@ func (sh *shell) checkOne(p *mirror.Place) (rep syncengine.Report, err error) {
 		if sh.c.Command.Name == "audit" {
 			check = o.Engine.Audit
 		}
-		progress := sh.Progress(o.Source.Name, sh.c.Bool("quiet"))
-		opts := syncengine.RunOptions{RetryFor: o.Config.Network.RetryFor, From: store.NoTime, Progress: progress.Note}
-		return progress.While(ctx, func(ctx context.Context) (err error) {
-			rep, err = check(ctx, o.Target, opts, repair, emit)
-			return err
-		})
+		return sh.watched(ctx, o, syncengine.RunOptions{From: store.NoTime},
+			func(ctx context.Context, opts syncengine.RunOptions) (err error) {
+				rep, err = check(ctx, o.Target, opts, repair, emit)
+				return err
+			})
 	})
 	return rep, err
 }

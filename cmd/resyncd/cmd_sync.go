@@ -183,10 +183,7 @@ func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
 // run has the engine work in this process.
 func (r *syncRun) run(ctx context.Context, o *mirror.Opened, opts syncengine.RunOptions) (
 	results []syncengine.Result, err error) {
-	defer o.Connect()()
-	progress := r.Progress(o.Source.Name, r.c.Bool("quiet"))
-	opts.RetryFor, opts.Progress = o.Config.Network.RetryFor, progress.Note
-	err = progress.While(ctx, func(ctx context.Context) (err error) {
+	err = r.watched(ctx, o, opts, func(ctx context.Context, opts syncengine.RunOptions) (err error) {
 		results, err = o.Engine.Run(ctx, o.Target, opts)
 		return err
 	})

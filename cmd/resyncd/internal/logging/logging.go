@@ -36,24 +36,6 @@ const (
 	KeyErr    = "err"
 )
 
-// Format is how a log line is written.
-type Format string
-
-// The formats of --log-format. Text is coloured and short on a terminal.
-const (
-	FormatText Format = "text"
-	FormatJSON Format = "json"
-)
-
-// ParseFormat reads the value of --log-format.
-func ParseFormat(text string) (Format, error) {
-	switch f := Format(text); f {
-	case FormatText, FormatJSON:
-		return f, nil
-	}
-	return "", fmt.Errorf("log format %q is not allowed; write text or json", text)
-}
-
 // ParseLevel reads the value of --log-level.
 func ParseLevel(text string) (level slog.Level, err error) {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(text)) {
@@ -63,15 +45,15 @@ func ParseLevel(text string) (level slog.Level, err error) {
 	return level, err
 }
 
-// New is a logger that writes lines of at least level to w. On a terminal (tty) text is coloured unless $NO_COLOR is
-// set. URLs are shortened as URI does, and nothing that plays tricks on a terminal passes.
-func New(w io.Writer, format Format, level slog.Leveler, tty bool) *slog.Logger {
-	return slog.New(bounded{handler(w, format, level, tty), new(sync.Map)})
+// New is a logger that writes lines of at least level to w, as JSON or as text. On a terminal (tty) text is short, and
+// coloured unless $NO_COLOR is set. URLs are shortened as URI does, and nothing that plays tricks on a terminal passes.
+func New(w io.Writer, asJSON bool, level slog.Leveler, tty bool) *slog.Logger {
+	return slog.New(bounded{handler(w, asJSON, level, tty), new(sync.Map)})
 }
 
-func handler(w io.Writer, format Format, level slog.Leveler, tty bool) slog.Handler {
+func handler(w io.Writer, asJSON bool, level slog.Leveler, tty bool) slog.Handler {
 	switch {
-	case format == FormatJSON:
+	case asJSON:
 		return slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
 	case tty:
 		return tint.NewTextHandler(escaper{w}, &tint.Options{
