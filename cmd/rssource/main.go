@@ -109,7 +109,8 @@ func optionsOf(c *usage.Call) (source.Options, error) {
 		return o, errors.New("--dir and --resources: want one of them")
 	case made:
 		o.Synthetic = &source.Synthetic{
-			Resources: c.Int("resources"), Rate: usage.Value[float64](c, "rate"), Seed: usage.Value[uint64](c, "seed"), Size: int64(c.Int("size")),
+			Resources: c.Int("resources"), Size: int64(c.Int("size")),
+			Rate: usage.Value[float64](c, "rate"), Seed: usage.Value[uint64](c, "seed"),
 		}
 	case o.Dir == "" && o.Records == "":
 		return o, errors.New("neither --dir nor --resources nor --records: nothing to serve")
