@@ -74,7 +74,7 @@ func (op *Opener) Places(names []string) (out []Place, err error) {
 // Place resolves one NAME: a path is a mirror folder, a word a configured Source or else a folder here that holds
 // `.resyncd`. The mirror of a configured Source may lie here too.
 func (op *Opener) Place(name string) (Place, error) {
-	if isPath(name) {
+	if strings.ContainsAny(name, "/"+string(filepath.Separator)) || name == "." || name == ".." {
 		return op.Adhoc(name, "")
 	}
 	cfg, err := op.Config()
@@ -82,11 +82,15 @@ func (op *Opener) Place(name string) (Place, error) {
 		return Place{}, err
 	}
 	s, isSource := cfg.Source(name)
-	switch isMirror := holdsReserved(name); {
-	case isSource && isMirror && exists(filepath.Join(name, blob.Reserved, StateFile)):
-		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name,
-			filepath.Separator, name)
-		return Configured(cfg, s), nil
+	reserved, err := os.Stat(filepath.Join(name, blob.Reserved))
+	isMirror := err == nil && reserved.IsDir()
+	if isSource && isMirror {
+		if _, err := os.Lstat(filepath.Join(name, blob.Reserved, StateFile)); err == nil {
+			op.Say("%s is taken for the configured Source of that name; write .%c%[1]s for the folder", name,
+				filepath.Separator)
+		}
+	}
+	switch {
 	case isSource:
 		return Configured(cfg, s), nil
 	case isMirror:
@@ -94,21 +98,6 @@ func (op *Opener) Place(name string) (Place, error) {
 	}
 	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd "+
 		"status`, or `resyncd config check`", name)
-}
-
-func isPath(name string) bool {
-	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." ||
-		name == ".."
-}
-
-func holdsReserved(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, blob.Reserved))
-	return err == nil && info.IsDir()
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // Configured is the place of a Source of the configuration.
