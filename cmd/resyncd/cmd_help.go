@@ -143,17 +143,19 @@ func (sh *shell) offer(words []string) {
 	if len(words) > 0 {
 		before = words[len(words)-1]
 	}
-	at := slices.IndexFunc(flags, func(f usage.Flag) bool { return "--"+f.Name == before })
-	switch {
+	named := func(f usage.Flag) bool { return "--"+f.Name == before }
+	all := slices.Concat(flags, sh.program.Common) // also before a command was chosen
+	switch at := slices.IndexFunc(all, named); {
 	case before == "-":
 		for _, f := range flags {
 			sh.offerWord("--"+f.Name, f.Text())
 		}
 		sh.offerWord("--help", "show help")
-	case at >= 0 && flags[at].Type != "":
-		for _, value := range flags[at].Words {
+	case at >= 0 && all[at].Words != nil:
+		for _, value := range all[at].Words {
 			sh.offerWord(value, "")
 		}
+	case slices.ContainsFunc(flags, func(f usage.Flag) bool { return named(f) && f.Type != "" }):
 	case sh.c.NArg() > 0:
 	case page.Name == "completion":
 		for _, name := range shells {
