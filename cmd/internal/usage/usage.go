@@ -30,6 +30,7 @@ type Command struct {
 	About    string
 	Examples []string
 	Codes    string   // that it may end with
+	Kinds    []string // texts that the page uses as Codes
 	Endings  []Ending // of a program: all codes
 	Flags    []Flag
 	Common   []Flag // that all commands have which do something
@@ -60,7 +61,9 @@ func Read(page string, data any) *Command {
 	c := new(Command)
 	err := template.Must(template.New("").Option("missingkey=error").Parse(page)).Execute(&text, data)
 	if err == nil {
-		err = yaml.Unmarshal(text.Bytes(), c)
+		page := yaml.NewDecoder(&text)
+		page.KnownFields(true)
+		err = page.Decode(c)
 	}
 	if err != nil {
 		panic(err)
