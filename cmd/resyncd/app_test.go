@@ -6,13 +6,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/term"
 )
 
 // faceShell is a shell that writes into one buffer per stream.
 func faceShell(tty bool) (sh *shell, out, err *buffer) {
 	out, err = &buffer{}, &buffer{}
-	sh = &shell{Env: term.NewEnv(nil, out, err)}
+	sh = &shell{Env: term.NewEnv(nil, out, err), program: commands()}
 	sh.TTY = tty
 	return sh, out, err
 }
@@ -23,15 +26,16 @@ func TestLogOnTerminals(t *testing.T) {
 		t.Setenv("NO_COLOR", "")
 		sh, _, messages := faceShell(true)
 		sh.Environ = []string{"TERM=" + term}
-		call, err := commands().Parse([]string{"version"})
-		if err != nil {
+		app := sh.program.App(usage.Program{Do: func(c *cli.Context, _ *usage.Command) (err error) {
+			sh.c = c
+			if sh.log, err = sh.logger(); err == nil {
+				sh.log.Warn("a line")
+			}
+			return err
+		}})
+		if err := app.Run([]string{"resyncd", "version"}); err != nil {
 			t.Fatal(err)
 		}
-		sh.c = call
-		if sh.log, err = sh.logger(); err != nil {
-			t.Fatal(err)
-		}
-		sh.log.Warn("a line")
 		if got := messages.String(); strings.Contains(got, "\x1b[") != coloured || !strings.Contains(got, "a line") {
 			t.Errorf("TERM=%s: %q", term, got)
 		}

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/cmd/internal/companion"
-	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/cmd/resyncd/internal/exit"
@@ -48,7 +47,7 @@ func (sh *shell) serve() error {
 	return daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()}, Out: sh.Out,
 		Reread: sh.mirrors.Config,
-	}).Run(sh.ctx, hup)
+	}).Run(sh.c.Context, hup)
 }
 
 // healthWithin is how long the daemon may take to say how it is.
@@ -68,7 +67,7 @@ func (sh *shell) healthcheck() error {
 		path, what = "/healthz", "alive"
 	}
 	host := dialable(cfg.Console.Listen)
-	ctx, cancel := context.WithTimeout(sh.ctx, healthWithin)
+	ctx, cancel := context.WithTimeout(sh.c.Context, healthWithin)
 	defer cancel()
 	client := fetch.New(fetch.Options{UserAgent: "resyncd/" + version, Retries: -1})
 	defer client.Close()
@@ -100,7 +99,7 @@ func dialable(listen string) string {
 const demoSource = "demo"
 
 func (sh *shell) demo() (err error) {
-	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: usage.Value[float64](sh.c, "rate"), Seed: 1}
+	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: sh.c.Float64("rate"), Seed: 1}
 	if sh.c.Duration("for") < 0 {
 		return exit.Usage("--for %s: write a time such as 30s", sh.c.Duration("for"))
 	}
@@ -114,7 +113,7 @@ func (sh *shell) demo() (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dataDir)) }()
 	}
-	ctx, cancel := context.WithCancel(sh.ctx)
+	ctx, cancel := context.WithCancel(sh.c.Context)
 	defer cancel()
 	if d := sh.c.Duration("for"); d > 0 {
 		ctx, cancel = context.WithTimeout(ctx, d)

@@ -30,7 +30,7 @@ import (
 const snippetFlag = "config-snippet"
 
 func (sh *shell) discover() error {
-	given := sh.c.Args()
+	given := sh.c.Args().Slice()
 	rawURL, asSnippet := given[0], len(given) > 1 || sh.c.Bool(snippetFlag)
 	if asSnippet && sh.c.Bool("json") {
 		return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
@@ -56,8 +56,8 @@ func (sh *shell) discover() error {
 	o := topicOptions(&src)
 	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,
 		Log: sh.log})
-	offer, err := destination.Discover(sh.ctx, reader, rawURL)
-	topics := topicsOf(sh.ctx, reader, offer, o)
+	offer, err := destination.Discover(sh.c.Context, reader, rawURL)
+	topics := topicsOf(sh.c.Context, reader, offer, o)
 	view := offerOf(offer, topics)
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
 		err = nil
@@ -71,7 +71,7 @@ func (sh *shell) discover() error {
 		return term.Write(sh.Out, "offer", view)
 	}
 	s := snippet{cfg: cfg, offerView: view}
-	if s.scope, err = elsewhere(sh.ctx, reader, offer); err != nil {
+	if s.scope, err = elsewhere(sh.c.Context, reader, offer); err != nil {
 		return err
 	}
 	return s.write(sh.Out)

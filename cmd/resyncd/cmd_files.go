@@ -22,13 +22,13 @@ func (sh *shell) backup() error {
 	if err != nil {
 		return err
 	}
-	to := sh.c.Arg(sh.c.NArg() - 1)
+	to := sh.c.Args().Get(sh.c.NArg() - 1)
 	if _, err := os.Lstat(to); err == nil {
 		return exit.Usage("%s exists; move it away, or name another file", to)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("back up the state: %w", err)
 	}
-	if err := keepCopy(sh.ctx, p.State, to); err != nil {
+	if err := keepCopy(sh.c.Context, p.State, to); err != nil {
 		return p.Absent(err)
 	}
 	info, err := os.Stat(to)
@@ -41,7 +41,7 @@ func (sh *shell) backup() error {
 // stateOf is where the state lies that is meant: all configured Sources share one.
 func (sh *shell) stateOf() (*mirror.Place, error) {
 	if sh.c.NArg() > 1 {
-		p, err := sh.mirrors.Place(sh.c.Arg(0))
+		p, err := sh.mirrors.Place(sh.c.Args().First())
 		return &p, err
 	}
 	cfg, err := sh.mirrors.Config()
@@ -115,7 +115,7 @@ func (sh *shell) configPrint() error {
 
 // configInit writes the starter and never overwrites a file.
 func (sh *shell) configInit() error {
-	path := cmp.Or(sh.c.Arg(0), sh.c.String("config"), "resyncd.yaml")
+	path := cmp.Or(sh.c.Args().First(), sh.c.String("config"), "resyncd.yaml")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return exit.Usage("%s exists; move it away, or name another file", path)

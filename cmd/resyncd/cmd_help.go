@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/urfave/cli/v2"
+
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/store/sqlite"
@@ -35,18 +37,6 @@ var topics = []string{"operate", "feeds", "push", "console", "layout", "service"
 
 // commands are the texts of the program.
 func commands() *usage.Command { return usage.Read(commandsPage, nil) }
-
-// about is the description of a command: what it does, how it is called, how it may end.
-func about(page *usage.Command) string {
-	text := ""
-	if page.About != "" {
-		text = page.About + "\n\n"
-	}
-	for _, e := range page.Examples {
-		text += "   " + e + "\n"
-	}
-	return text + "\n" + page.Codes
-}
 
 // code is a text between backquotes.
 var code = regexp.MustCompile("`([^`]*)`")
@@ -76,7 +66,7 @@ func (sh *shell) man() error {
 }
 
 func (sh *shell) help() error {
-	words := sh.c.Args()
+	words := sh.c.Args().Slice()
 	if len(words) == 1 && slices.Contains(topics, words[0]) {
 		page, err := manualPages.ReadFile("docs/" + words[0] + ".md")
 		if err == nil {
@@ -84,23 +74,16 @@ func (sh *shell) help() error {
 		}
 		return err
 	}
-	c, err := sh.program.Parse(words)
-	if err != nil {
-		return err
+	commands := sh.c.App.Commands
+	for i, word := range words {
+		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+		if at < 0 {
+			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
+				strings.Join(words[:i+1], " "))
+		}
+		commands = commands[at].Subcommands
 	}
-	if known := len(words) - c.NArg(); c.NArg() > 0 {
-		return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
-			strings.Join(words[:known+1], " "))
-	}
-	return sh.explain(c)
-}
-
-// explain writes the help of a command; that of help itself is the program's.
-func (sh *shell) explain(c *usage.Call) error {
-	if c.Command.Name == "help" {
-		c, _ = sh.program.Parse(nil)
-	}
-	return c.Help(sh.Out, about(c.Command))
+	return sh.c.App.RunContext(sh.c.Context, slices.Concat([]string{sh.c.App.Name}, words, []string{"--help"}))
 }
 
 // topicTitle is the heading of a topic's page.
@@ -122,7 +105,7 @@ var (
 )
 
 func (sh *shell) completion() error {
-	name := sh.c.Arg(0)
+	name := sh.c.Args().First()
 	if !slices.Contains(shells, name) {
 		return exit.Usage("there are no completions for %q: resyncd completion %s", name, strings.Join(shells, "|"))
 	}
@@ -133,16 +116,10 @@ func (sh *shell) completion() error {
 	return err
 }
 
-// completionFlag is how the scripts ask.
-const completionFlag = "--generate-bash-completion"
-
 // offer prints what the word at the cursor can become, each on a line with its help; nothing where that is a file. The
-// scripts give the words before it, and a - where it is a flag.
-func (sh *shell) offer(words []string) {
-	before, page, flags := "", sh.c.Command, sh.c.Flags
-	if len(words) > 0 {
-		before = words[len(words)-1]
-	}
+// scripts give the words before it, a - where it is a flag, and the library's own flag for this.
+func (sh *shell) offer(c *cli.Context, page *usage.Command, flags []usage.Flag) {
+	before := sh.args[len(sh.args)-2]
 	named := func(f usage.Flag) bool { return "--"+f.Name == before }
 	all := slices.Concat(flags, sh.program.Common) // also before a command was chosen
 	switch at := slices.IndexFunc(all, named); {
@@ -156,25 +133,25 @@ func (sh *shell) offer(words []string) {
 			sh.offerWord(value, "")
 		}
 	case slices.ContainsFunc(flags, func(f usage.Flag) bool { return named(f) && f.Type != "" }):
-	case sh.c.NArg() > 0:
+	case c.NArg() > 0:
 	case page.Name == "completion":
 		for _, name := range shells {
 			sh.offerWord(name, "")
 		}
 	case page.Name == "help":
-		sh.offerCommands(sh.program.Commands)
+		sh.offerCommands(c.App.Commands)
 		for _, topic := range topics {
 			sh.offerWord(topic, topicTitle(topic))
 		}
 	default:
-		sh.offerCommands(page.Commands)
+		sh.offerCommands(c.Command.Subcommands)
 	}
 }
 
-func (sh *shell) offerCommands(commands []usage.Command) {
-	for i := range commands {
-		for _, name := range commands[i].Names() {
-			sh.offerWord(name, commands[i].Usage)
+func (sh *shell) offerCommands(commands []*cli.Command) {
+	for _, c := range commands {
+		for _, name := range c.Names() {
+			sh.offerWord(name, c.Usage)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type onOpened func(context.Context, *mirror.Opened) error
 
 // withSource opens the state of the Source that the first argument names.
 func (sh *shell) withSource(write bool, work onOpened) error {
-	p, err := sh.mirrors.Place(sh.c.Arg(0))
+	p, err := sh.mirrors.Place(sh.c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -30,18 +30,18 @@ func (sh *shell) withSource(write bool, work onOpened) error {
 }
 
 func (sh *shell) withPlace(p *mirror.Place, write bool, work onOpened) (err error) {
-	o, err := sh.mirrors.OpenKnown(sh.ctx, p, write)
+	o, err := sh.mirrors.OpenKnown(sh.c.Context, p, write)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	return work(sh.ctx, o)
+	return work(sh.c.Context, o)
 }
 
 // eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to
 // show.
 func (sh *shell) eachSource(write bool, work onOpened) error {
-	ps, err := sh.mirrors.Places(sh.c.Args())
+	ps, err := sh.mirrors.Places(sh.c.Args().Slice())
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (sh *shell) each(ps []mirror.Place, v *exit.Verdict, alone bool, work func(
 	for i := range ps {
 		err := work(&ps[i])
 		switch {
-		case sh.ctx.Err() != nil, err != nil && alone && len(ps) == 1:
+		case sh.c.Context.Err() != nil, err != nil && alone && len(ps) == 1:
 			return err
 		case err != nil:
 			v.Fail(err)
@@ -100,7 +100,7 @@ func (sh *shell) put(w io.Writer, v any, format string, args ...any) error {
 func (sh *shell) ask(command string) func() error {
 	return func() error {
 		asked := control.Args{
-			Reject: sh.c.Bool("reject"), URI: sh.c.Arg(1), WithMirror: sh.c.Bool("with-mirror"),
+			Reject: sh.c.Bool("reject"), URI: sh.c.Args().Get(1), WithMirror: sh.c.Bool("with-mirror"),
 		}
 		return sh.withSource(true, func(ctx context.Context, o *mirror.Opened) error {
 			return sh.askOpened(ctx, o, command, asked)

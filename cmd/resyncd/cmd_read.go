@@ -18,7 +18,7 @@ import (
 )
 
 func (sh *shell) status() error {
-	ps, err := sh.mirrors.Places(sh.c.Args())
+	ps, err := sh.mirrors.Places(sh.c.Args().Slice())
 	if err != nil && !errors.Is(err, mirror.ErrNoSources) { // a configuration without any has a status too
 		return err
 	}
@@ -26,7 +26,7 @@ func (sh *shell) status() error {
 	var feeds []map[int64]bool // of each in view: which of its sets are feeds
 	var v exit.Verdict
 	err = sh.each(ps, &v, true, func(p *mirror.Place) error {
-		s, isFeed, err := sh.mirrors.Status(sh.ctx, p)
+		s, isFeed, err := sh.mirrors.Status(sh.c.Context, p)
 		if err == nil {
 			v.Parts++
 			view.Sources, feeds = append(view.Sources, term.Status(s)), append(feeds, isFeed)
@@ -124,7 +124,7 @@ func (sh *shell) ls() error {
 func (sh *shell) cat() error { return sh.withSource(false, sh.copyOut) }
 
 func (sh *shell) copyOut(ctx context.Context, o *mirror.Opened) (err error) {
-	uri := sh.c.Arg(1)
+	uri := sh.c.Args().Get(1)
 	r, err := o.Engine.Store.Resource(ctx, o.Known.ID, uri)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -150,7 +150,7 @@ func (sh *shell) copyOut(ctx context.Context, o *mirror.Opened) (err error) {
 }
 
 func (sh *shell) history() error {
-	uri := sh.c.Arg(1)
+	uri := sh.c.Args().Get(1)
 	return sh.withSource(false, func(ctx context.Context, o *mirror.Opened) error {
 		lines, err := report.History(ctx, o.Engine.Store, o.Known.ID, uri)
 		if err == nil && len(lines) == 0 {
@@ -179,7 +179,7 @@ type findingLine struct {
 
 // check is audit and verify, over Sources; one that cannot be checked does not stop the others.
 func (sh *shell) check() error {
-	ps, err := sh.mirrors.Places(sh.c.Args())
+	ps, err := sh.mirrors.Places(sh.c.Args().Slice())
 	if err != nil {
 		return err
 	}

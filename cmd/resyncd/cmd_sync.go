@@ -52,7 +52,7 @@ func (sh *shell) sync() error {
 	}
 	run := &syncRun{shell: sh, opts: opts}
 	for i := range ps {
-		if err := run.one(sh.ctx, &ps[i]); err != nil {
+		if err := run.one(sh.c.Context, &ps[i]); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (sh *shell) sync() error {
 // syncPlaces: an argument with "://" makes it `sync URL DIR`.
 func (sh *shell) syncPlaces() ([]mirror.Place, error) {
 	const form = "sync URL DIR, or resyncd sync [NAME…]"
-	given := sh.c.Args()
+	given := sh.c.Args().Slice()
 	urls := 0
 	for _, a := range given {
 		if strings.Contains(a, "://") {

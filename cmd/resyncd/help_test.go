@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 )
@@ -17,26 +19,29 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	sh, _, _ := faceShell(false)
-	program, actions, seen := commands(), sh.actions(), 0
-	if !strings.Contains(about(program), codesLead) {
+	program, app, actions, seen := sh.program, sh.app(), sh.actions(), 0
+	if !strings.Contains(app.Description, codesLead) {
 		t.Error("the program's help has no exit codes")
 	}
 	for path, c := range program.All() {
 		seen++
+		called, rest := calledBy(app, strings.Fields(path)[1:])
+		if called == nil || len(rest) > 0 {
+			t.Fatalf("%s: there is no such command", path)
+		}
 		if does := actions[strings.TrimPrefix(path, "resyncd ")]; (does == nil) != (len(c.Commands) > 0) {
 			t.Errorf("%s: does it do something, or hold commands that do?", path)
 		}
 		for _, example := range c.Examples {
-			tryExample(t, program, path, c, example)
+			tryExample(t, app, path, called, example)
 		}
-		description := about(c)
-		for text := range strings.SplitSeq(description, "\n") {
+		for text := range strings.SplitSeq(called.Description, "\n") {
 			if len([]rune(text)) > 121 {
 				t.Errorf("%s: %q is too long for a terminal", path, text)
 			}
 		}
-		if len(c.Examples) == 0 || !strings.Contains(description, "\n"+codesLead+"0 done") {
-			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, len(c.Examples), description)
+		if len(c.Examples) == 0 || !strings.Contains(called.Description, "\n"+codesLead+"0 done") {
+			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, len(c.Examples), called.Description)
 		}
 		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") {
 			t.Errorf("%s: the usage %q is no short line", path, c.Usage)
@@ -49,13 +54,15 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: what --%s takes has no name", path, f.Name)
 			}
 		}
-		call, err := program.Parse(append(strings.Fields(path)[1:], "--help"))
-		if err != nil || call.Command.Name != c.Name || call.Path != path {
-			t.Fatalf("%s: %+v, %v", path, call, err)
-		}
-		for _, f := range call.Flags {
-			if f.Value != "" && call.String(f.Name) != f.Value {
-				t.Errorf("%s: --%s is %q where it is not given, want %q", path, f.Name, call.String(f.Name), f.Value)
+		for _, f := range slices.Concat(c.Flags, program.Common) {
+			at := slices.IndexFunc(called.Flags, func(made cli.Flag) bool { return made.Names()[0] == f.Name })
+			switch {
+			case at < 0:
+				if len(c.Commands) == 0 {
+					t.Errorf("%s: --%s is not read", path, f.Name)
+				}
+			case f.Value != "" && called.Flags[at].(cli.DocGenerationFlag).GetValue() != f.Value:
+				t.Errorf("%s: --%s is not %q where it is not given", path, f.Name, f.Value)
 			}
 		}
 	}
@@ -69,24 +76,46 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// calledBy is the command that words call, and the words behind it.
+func calledBy(app *cli.App, words []string) (c *cli.Command, rest []string) {
+	commands := app.Commands
+	for len(words) > 0 {
+		at := slices.IndexFunc(commands, func(sub *cli.Command) bool { return sub.HasName(words[0]) })
+		if at < 0 {
+			break
+		}
+		c, commands, words = commands[at], commands[at].Subcommands, words[1:]
+	}
+	return c, words
+}
+
 // tryExample insists that an example is of the command (of a group: of one within), and has only flags that there are,
 // before the arguments.
-func tryExample(t *testing.T, program *usage.Command, path string, c *usage.Command, example string) {
+func tryExample(t *testing.T, app *cli.App, path string, c *cli.Command, example string) {
 	t.Helper()
 	if !strings.HasPrefix(example, path) {
 		t.Errorf("%s: its example is %q", path, example)
 		return
 	}
-	words := strings.Fields(example)[1:]
-	if end := slices.IndexFunc(words, func(word string) bool { return word == ">" || word == "|" }); end >= 0 {
-		words = words[:end]
-	}
-	call, err := program.Parse(words)
-	if err != nil || slices.ContainsFunc(call.Args(), func(word string) bool { return strings.HasPrefix(word, "-") }) {
-		t.Errorf("%s: a flag does not stand in its place in %q: %v", path, example, err)
-	}
-	if len(c.Commands) == 0 && call.Path != path || len(call.Command.Commands) > 0 {
+	of, words := calledBy(app, strings.Fields(example)[1:])
+	if len(c.Subcommands) == 0 && of != c || len(of.Subcommands) > 0 {
 		t.Errorf("%s: %q is of another command", path, example)
+	}
+	arguments := false
+	for i := 0; i < len(words) && words[i] != ">" && words[i] != "|"; i++ {
+		name, isFlag := strings.CutPrefix(words[i], "--")
+		if !isFlag {
+			arguments = true
+			continue
+		}
+		at := slices.IndexFunc(of.Flags, func(f cli.Flag) bool { return f.Names()[0] == name })
+		if at < 0 || arguments {
+			t.Errorf("%s: %s does not stand in its place in %q", path, words[i], example)
+			return
+		}
+		if of.Flags[at].(cli.DocGenerationFlag).TakesValue() {
+			i++
+		}
 	}
 }
 
@@ -106,11 +135,12 @@ func TestManualPages(t *testing.T) {
 	if list := strings.Join(topics, ", ") + "."; strings.Count(flat(commandsPage), list) != 2 {
 		t.Errorf("the help does not name the topics %s", list)
 	}
+	sh, _, _ := faceShell(false)
 	for _, topic := range topics {
 		if page, err := manualPages.ReadFile("docs/" + topic + ".md"); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
 			t.Errorf("%s: no page with a title: %v", topic, err)
 		}
-		if slices.ContainsFunc(commands().Commands, func(c usage.Command) bool { return slices.Contains(c.Names(), topic) }) {
+		if c, _ := calledBy(sh.app(), []string{topic}); c != nil {
 			t.Errorf("%s is a command too", topic)
 		}
 	}
@@ -137,7 +167,7 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	page := usage.Command{About: "What it does.", Codes: "Exit codes: 0 done.", Examples: []string{"resyncd x", "resyncd x y"}}
-	if got, want := about(&page), "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done."; got != want {
+	if got, want := page.Description(), "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done."; got != want {
 		t.Errorf("%q", got)
 	}
 	if got := program.Codes; !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {

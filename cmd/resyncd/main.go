@@ -14,9 +14,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/config"
@@ -51,17 +52,17 @@ func program() int {
 // shell is one invocation of the command line.
 type shell struct {
 	*term.Env
-	ctx     context.Context
+	args    []string
 	program *usage.Command
-	c       *usage.Call
+	c       *cli.Context   // of the command that runs
 	log     *slog.Logger   // of the command, once its flags are read
 	mirrors *mirror.Opener // likewise
 }
 
-// run carries out one command line and returns its exit code.
+// run carries out one command line and returns its exit code. It must not be called twice at a time within a process.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	sh := &shell{Env: term.NewEnv(env, stdout, stderr), ctx: ctx, program: commands()}
-	err := sh.do(args[1:])
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), args: args, program: commands()}
+	err := sh.app().RunContext(ctx, args)
 	code := exit.Code(ctx, err)
 	var told *exit.Error
 	switch {
@@ -74,29 +75,32 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	return code
 }
 
-// do finds the command that is called and has it do its work.
-func (sh *shell) do(args []string) (err error) {
-	n := len(args) - 1
-	completing := n >= 0 && args[n] == completionFlag && !slices.Contains(args, "--")
-	if completing {
-		args = args[:n]
+func (sh *shell) app() *cli.App {
+	app := sh.program.App(usage.Program{Do: sh.do, Wrong: wrong, Offer: sh.offer})
+	app.Writer, app.ErrWriter = sh.Out, sh.Err
+	return app
+}
+
+// wrong tells where to read about the flags of what was called.
+func wrong(c *cli.Context, err error, isCommand bool) error {
+	if isCommand {
+		return exit.Usage("%w; see `%s --help`", err, c.Command.HelpName)
 	}
-	sh.c, err = sh.program.Parse(args)
-	page, path := sh.c.Command, strings.TrimPrefix(sh.c.Path, "resyncd ")
+	return exit.Usage("%w; see `resyncd help`", err)
+}
+
+// do has the command that is called do its work.
+func (sh *shell) do(c *cli.Context, page *usage.Command) error {
+	sh.c = c
+	name := c.Command.HelpName
+	path := strings.TrimPrefix(name, "resyncd ")
 	switch {
-	case completing:
-		sh.offer(args)
-		return nil
-	case err != nil && sh.c.IsProgram:
-		return exit.Usage("%w; see `resyncd help`", err)
-	case err != nil:
-		return exit.Usage("%w; see `%s --help`", err, sh.c.Path)
-	case sh.c.Bool("help"), sh.c.IsProgram && sh.c.NArg() == 0:
-		return sh.explain(sh.c)
 	case len(page.Commands) == 0:
 		return sh.act(path, page)
-	case sh.c.NArg() > 0:
-		return exit.Usage("there is no command `%s %s`; see `%[1]s --help`", sh.c.Path, sh.c.Arg(0))
+	case c.Args().Present():
+		return exit.Usage("there is no command `%s %s`; see `%[1]s --help`", name, c.Args().First())
+	case page == sh.program:
+		return cli.ShowAppHelp(c)
 	}
 	names := make([]string, len(page.Commands))
 	for i := range page.Commands {
@@ -122,11 +126,11 @@ func (sh *shell) actions() map[string]func() error {
 	}
 }
 
-// act looks at the arguments before a command does its work. It refuses what looks like a flag among them: `sync src
-// --dry-run` would be a real run.
+// act looks at the arguments before a command does its work. urfave/cli would silently take `sync src --dry-run` for a
+// real run.
 func (sh *shell) act(path string, page *usage.Command) (err error) {
-	name, n := sh.c.Path, sh.c.NArg()
-	for i, a := range sh.c.Args() {
+	name, n := sh.c.Command.HelpName, sh.c.NArg()
+	for i, a := range sh.c.Args().Slice() {
 		isFlag := strings.HasPrefix(a, "-")
 		switch {
 		case isFlag && i > 0 && i == sh.c.NArg()-1 && page.MayStandBehind(a):

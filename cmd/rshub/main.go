@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"resyncd/cmd/internal/companion"
 	"resyncd/cmd/internal/usage"
 	"resyncd/destination/fetch"
@@ -41,21 +43,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return companion.Run(ctx, help(), args, stdout, stderr, serve)
 }
 
-// serve runs until ctx ends.
-func serve(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) (err error) {
+// serve runs until the context of c ends.
+func serve(c *cli.Context, log *slog.Logger) (err error) {
 	s, err := settingsOf(c)
 	if err != nil {
 		return companion.Usage(err)
 	}
-	state, err := hubdb.Open(ctx, c.String("state"), log)
+	state, err := hubdb.Open(c.Context, c.String("state"), log)
 	if err != nil {
-		if ctx.Err() != nil {
+		if c.Context.Err() != nil {
 			return nil
 		}
 		return err
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
-	listener, base, err := companion.Listen(ctx, c)
+	listener, base, err := companion.Listen(c)
 	if err != nil {
 		return err
 	}
@@ -69,9 +71,9 @@ func serve(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) 
 		listener.Close()
 		return companion.Usage(err)
 	}
-	fmt.Fprintln(out, base)
+	fmt.Fprintln(c.App.Writer, base)
 	log.Info("serving", "listen", listener.Addr().String(), "hub", base)
-	return companion.Serve(ctx, h, listener)
+	return companion.Serve(c.Context, h, listener)
 }
 
 // settings are the flags, read.
@@ -81,7 +83,7 @@ type settings struct {
 }
 
 // settingsOf reads the flags and names the first one that is wrong.
-func settingsOf(c *usage.Call) (settings, error) {
+func settingsOf(c *cli.Context) (settings, error) {
 	s := settings{hub: hub.Options{
 		Base: c.String("url"), RetryBase: c.Duration("retry-base"),
 		MaxLease: c.Duration("max-lease"), MinLease: c.Duration("min-lease"),
@@ -128,7 +130,7 @@ func settingsOf(c *usage.Call) (settings, error) {
 }
 
 // networks reads a flag that lists networks.
-func networks(c *usage.Call, flag string) ([]netip.Prefix, error) {
+func networks(c *cli.Context, flag string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, v := range list(c.String(flag)) {
 		p, err := netip.ParsePrefix(v)

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// The tests that run the program do so one after another: urfave/cli has state of its own.
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "hub.db")

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"resyncd/cmd/internal/companion"
 	"resyncd/cmd/internal/usage"
 	"resyncd/destination/fetch"
@@ -42,14 +44,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return companion.Run(ctx, help(), args, stdout, stderr, serve)
 }
 
-// serve runs until ctx ends.
-func serve(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) error {
+// serve runs until the context of c ends.
+func serve(c *cli.Context, log *slog.Logger) error {
 	options, err := optionsOf(c)
 	if err != nil {
 		return companion.Usage(err)
 	}
 	options.Logger = log
-	listener, base, err := companion.Listen(ctx, c)
+	listener, base, err := companion.Listen(c)
 	if err != nil {
 		return err
 	}
@@ -58,10 +60,10 @@ func serve(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) 
 		options.Client = fetch.New(fetch.Options{UserAgent: "rssource", Log: log})
 		defer options.Client.Close()
 	}
-	s, err := source.New(ctx, options)
+	s, err := source.New(c.Context, options)
 	if err != nil {
 		listener.Close()
-		if ctx.Err() != nil {
+		if c.Context.Err() != nil {
 			return nil
 		}
 		if errors.Is(err, source.ErrRecords) {
@@ -69,13 +71,13 @@ func serve(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) 
 		}
 		return err
 	}
-	fmt.Fprintf(out, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
+	fmt.Fprintf(c.App.Writer, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
 	log.Info("serving", "resources", s.Len(), "listen", listener.Addr().String())
-	return errors.Join(companion.Serve(ctx, s, listener), s.Close())
+	return errors.Join(companion.Serve(c.Context, s, listener), s.Close())
 }
 
 // optionsOf turns flags into options and names the first flag that is wrong.
-func optionsOf(c *usage.Call) (source.Options, error) {
+func optionsOf(c *cli.Context) (source.Options, error) {
 	if c.String("listen") == "" {
 		return source.Options{}, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8888")
 	}
@@ -109,8 +111,7 @@ func optionsOf(c *usage.Call) (source.Options, error) {
 		return o, errors.New("--dir and --resources: want one of them")
 	case made:
 		o.Synthetic = &source.Synthetic{
-			Resources: c.Int("resources"), Size: int64(c.Int("size")),
-			Rate: usage.Value[float64](c, "rate"), Seed: usage.Value[uint64](c, "seed"),
+			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: int64(c.Int("size")),
 		}
 	case o.Dir == "" && o.Records == "":
 		return o, errors.New("neither --dir nor --resources nor --records: nothing to serve")
@@ -131,7 +132,7 @@ func optionsOf(c *usage.Call) (source.Options, error) {
 }
 
 // hubOptions turns the flags about the hub into options.
-func hubOptions(c *usage.Call, o *source.Options) error {
+func hubOptions(c *cli.Context, o *source.Options) error {
 	o.Hub, o.Publish = c.String("hub"), source.Publish(c.String("publish"))
 	o.NotifyEvery, o.NotifyMax = c.Duration("notify-every"), c.Int("notify-max")
 	if o.NotifyMax < 1 {

@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// The tests that run the program do so one after another: urfave/cli has state of its own.
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(t.TempDir(), "records.xml")

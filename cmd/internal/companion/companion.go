@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/cmd/internal/usage"
@@ -40,28 +41,29 @@ func Usage(err error) error { return usageError{err} }
 // Run runs a program without its process and returns the exit code. What serve logs goes to stderr.
 func Run(
 	ctx context.Context, page *usage.Command, args []string, stdout, stderr io.Writer,
-	serve func(ctx context.Context, c *usage.Call, out io.Writer, log *slog.Logger) error,
+	serve func(c *cli.Context, log *slog.Logger) error,
 ) int {
-	c, err := page.Parse(args[1:])
-	switch {
-	case err != nil:
-		err = usageError{err}
-	case c.Bool("help"):
-		err = c.Help(stdout, "   "+strings.Join(page.Examples, "\n   ")+"\n\n"+page.About)
-	case c.NArg() > 0:
-		hint := "it takes flags only"
-		if strings.HasPrefix(c.Arg(0), "-") || c.NArg() > 1 {
-			hint = "it takes flags only, and reads none after the first word that is not one"
-		}
-		err = usageError{fmt.Errorf("argument %q: %s", c.Arg(0), hint)}
-	default:
-		var least slog.Level
-		if err = least.UnmarshalText([]byte(c.String("log-level"))); err != nil {
-			err = usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", c.String("log-level"))}
-			break
-		}
-		err = serve(ctx, c, stdout, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
-	}
+	app := page.App(usage.Program{
+		Wrong: func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
+		Do: func(c *cli.Context, _ *usage.Command) error {
+			if c.NArg() == 0 {
+				level := c.String("log-level")
+				var least slog.Level
+				if err := least.UnmarshalText([]byte(level)); err != nil {
+					return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", level)}
+				}
+				return serve(c, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
+			}
+			hint := "it takes flags only"
+			if strings.HasPrefix(c.Args().First(), "-") || c.NArg() > 1 {
+				hint = "it takes flags only, and reads none after the first word that is not one"
+			}
+			return usageError{fmt.Errorf("argument %q: %s", c.Args().First(), hint)}
+		},
+	})
+	app.Description = "   " + strings.Join(page.Examples, "\n   ") + "\n\n" + page.About
+	app.Writer, app.ErrWriter = stdout, stderr
+	err := app.RunContext(ctx, args)
 	var misused usageError
 	switch {
 	case err == nil:
@@ -75,7 +77,7 @@ func Run(
 }
 
 // Token reads --publisher-token-file, "" for none.
-func Token(c *usage.Call) (string, error) {
+func Token(c *cli.Context) (string, error) {
 	const flag = "publisher-token-file"
 	file := c.String(flag)
 	if file == "" {
@@ -98,8 +100,8 @@ func Token(c *usage.Call) (string, error) {
 }
 
 // Listen listens at --listen. base is --url, or follows from the address.
-func Listen(ctx context.Context, c *usage.Call) (listener net.Listener, base string, err error) {
-	listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.String("listen"))
+func Listen(c *cli.Context) (listener net.Listener, base string, err error) {
+	listener, err = (&net.ListenConfig{}).Listen(c.Context, "tcp", c.String("listen"))
 	if err != nil {
 		return nil, "", fmt.Errorf("listen for requests: %w", err)
 	}

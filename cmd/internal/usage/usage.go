@@ -4,17 +4,16 @@ package usage
 
 import (
 	"bytes"
-	_ "embed" // the form of a help
-	"flag"
-	"io"
+	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"text/template"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -68,11 +67,94 @@ func Read(page string, data any) *Command {
 	if err != nil {
 		panic(err)
 	}
+	c.App(Program{}) // panics at a flag that cannot be made
 	return c
 }
 
-// Names are those that a command goes by.
-func (c *Command) Names() []string { return append([]string{c.Name}, c.Aliases...) }
+// Program is what a program does with its command line.
+type Program struct {
+	Do    func(c *cli.Context, page *Command) error // also a command that only holds others
+	Wrong cli.OnUsageErrorFunc                      // words what is wrong with flags
+	// Offer completes a command, of which flags are all; nil where the program has no completions.
+	Offer func(c *cli.Context, page *Command, flags []Flag)
+}
+
+// App is the program of a page for the command line. It must not run twice at a time within a process: urfave/cli has
+// state of its own.
+func (c *Command) App(p Program) *cli.App {
+	root := c.cli(p, c.Common)
+	return &cli.App{
+		Name: root.Name, Usage: root.Usage, UsageText: c.Synopsis, Description: root.Description,
+		Flags:    append(root.Flags, cli.HelpFlag), // the library adds it only together with a help command of its own
+		Commands: root.Subcommands, Action: root.Action, OnUsageError: root.OnUsageError,
+		EnableBashCompletion: p.Offer != nil, BashComplete: root.BashComplete,
+		HideHelpCommand: true, HideVersion: true,
+		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours
+	}
+}
+
+// cli is a command for the command line; common are the flags of all that do something.
+func (c *Command) cli(p Program, common []Flag) *cli.Command {
+	flags := c.Flags
+	if len(c.Commands) == 0 {
+		flags = slices.Concat(flags, common)
+	}
+	out := &cli.Command{
+		Name: c.Name, Aliases: c.Aliases, Usage: c.Usage, ArgsUsage: c.Args, Description: c.Description(),
+		HideHelpCommand: true, // a Source may be called help
+		OnUsageError:    p.Wrong,
+		Action:          func(called *cli.Context) error { return p.Do(called, c) },
+		BashComplete:    func(called *cli.Context) { p.Offer(called, c, flags) },
+	}
+	for _, f := range flags {
+		made, err := f.cli()
+		if err != nil {
+			panic(fmt.Errorf("--%s of %s: %w", f.Name, c.Name, err))
+		}
+		out.Flags = append(out.Flags, made)
+	}
+	for i := range c.Commands {
+		out.Subcommands = append(out.Subcommands, c.Commands[i].cli(p, common))
+	}
+	return out
+}
+
+// cli is the flag for the command line.
+func (f *Flag) cli() (cli.Flag, error) {
+	number := cmp.Or(f.Value, "0")
+	switch f.Type {
+	case "":
+		silent := f.Default == ""
+		return &cli.BoolFlag{Name: f.Name, Usage: f.Usage, DefaultText: f.Default, DisableDefaultText: silent}, nil
+	case "string":
+		return &cli.StringFlag{Name: f.Name, Usage: f.Usage, Value: f.Value, DefaultText: f.Default}, nil
+	case "int":
+		n, err := strconv.Atoi(number)
+		return &cli.IntFlag{Name: f.Name, Usage: f.Usage, Value: n, DefaultText: f.Default}, err
+	case "uint64":
+		n, err := strconv.ParseUint(number, 10, 64)
+		return &cli.Uint64Flag{Name: f.Name, Usage: f.Usage, Value: n, DefaultText: f.Default}, err
+	case "float64":
+		x, err := strconv.ParseFloat(number, 64)
+		return &cli.Float64Flag{Name: f.Name, Usage: f.Usage, Value: x, DefaultText: f.Default}, err
+	case "duration":
+		d, err := time.ParseDuration(number)
+		return &cli.DurationFlag{Name: f.Name, Usage: f.Usage, Value: d, DefaultText: f.Default}, err
+	}
+	return nil, fmt.Errorf("there is no type %q", f.Type)
+}
+
+// Description tells what a command does, how it is called, how it may end.
+func (c *Command) Description() string {
+	text := ""
+	if c.About != "" {
+		text = c.About + "\n\n"
+	}
+	for _, e := range c.Examples {
+		text += "   " + e + "\n"
+	}
+	return text + "\n" + c.Codes
+}
 
 // Takes names what the flag takes, "" for nothing: it stands between backquotes in the usage.
 func (f Flag) Takes() string {
@@ -88,17 +170,10 @@ func (f Flag) Text() string { return strings.ReplaceAll(f.Usage, "`", "") }
 
 // Shown is the value that the flag has where it is not given, as help shows it.
 func (f Flag) Shown() string {
-	switch {
-	case f.Default != "":
-		return f.Default
-	case f.Value == "" && f.Type == "duration":
-		return "0s"
-	case f.Value == "" && f.Type != "string" && f.Type != "":
-		return "0"
-	case f.Value != "" && f.Type == "string":
+	if f.Default == "" && f.Value != "" && f.Type == "string" {
 		return strconv.Quote(f.Value)
 	}
-	return f.Value
+	return cmp.Or(f.Default, f.Value)
 }
 
 // All are the commands below c, depth first and in their order, each with how it is called.
@@ -120,121 +195,4 @@ func (c *Command) walk(path string, yield func(string, *Command) bool) bool {
 // MayStandBehind reports whether a word is a flag that is taken behind the arguments too.
 func (c *Command) MayStandBehind(word string) bool {
 	return slices.ContainsFunc(c.Flags, func(f Flag) bool { return f.Behind && "--"+f.Name == word })
-}
-
-// Call is a command as it was called; its arguments are those of the FlagSet.
-type Call struct {
-	*flag.FlagSet
-	Command   *Command
-	Path      string // with the commands that it is below, "resyncd source pause"
-	IsProgram bool   // no command of it was named
-	Flags     []Flag // also those that all commands have
-}
-
-// Parse finds the command that args call, which are those behind the name of the program c. The call is also returned
-// with the error of its flags.
-func (c *Command) Parse(args []string) (*Call, error) {
-	call := &Call{Command: c, Path: c.Name, IsProgram: true, Flags: c.Flags}
-	for {
-		if err := call.parse(args); err != nil || call.Bool("help") {
-			return call, err
-		}
-		at := slices.IndexFunc(call.Command.Commands, func(sub Command) bool {
-			return slices.Contains(sub.Names(), call.Arg(0))
-		})
-		if at < 0 {
-			return call, nil
-		}
-		args = call.Args()[1:]
-		sub := &call.Command.Commands[at]
-		call = &Call{Command: sub, Path: call.Path + " " + sub.Name, Flags: sub.Flags}
-		if len(sub.Commands) == 0 {
-			call.Flags = slices.Concat(sub.Flags, c.Common)
-		}
-	}
-}
-
-func (c *Call) parse(args []string) error {
-	c.FlagSet = flag.NewFlagSet(c.Path, flag.ContinueOnError)
-	c.SetOutput(io.Discard)
-	help := c.FlagSet.Bool("help", false, "")
-	c.BoolVar(help, "h", false, "")
-	for _, f := range c.Flags {
-		switch f.Type {
-		case "string":
-			c.FlagSet.String(f.Name, "", "")
-		case "int":
-			c.FlagSet.Int(f.Name, 0, "")
-		case "uint64":
-			c.FlagSet.Uint64(f.Name, 0, "")
-		case "float64":
-			c.FlagSet.Float64(f.Name, 0, "")
-		case "duration":
-			c.FlagSet.Duration(f.Name, 0, "")
-		default:
-			c.FlagSet.Bool(f.Name, false, "")
-		}
-		if f.Value != "" {
-			if err := c.Lookup(f.Name).Value.Set(f.Value); err != nil {
-				return err
-			}
-		}
-	}
-	return c.FlagSet.Parse(args)
-}
-
-// IsSet reports whether a flag was given.
-func (c *Call) IsSet(name string) (given bool) {
-	c.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	return given
-}
-
-// Value is the value of a flag of the type T; nothing where the command has no such flag.
-func Value[T any](c *Call, name string) (v T) {
-	if f := c.Lookup(name); f != nil {
-		v, _ = f.Value.(flag.Getter).Get().(T)
-	}
-	return v
-}
-
-// Bool is the value of a flag that takes none.
-func (c *Call) Bool(name string) bool { return Value[bool](c, name) }
-
-// Int is the value of a flag that takes a number.
-func (c *Call) Int(name string) int { return Value[int](c, name) }
-
-// Duration is the value of a flag that takes a time.
-func (c *Call) Duration(name string) time.Duration { return Value[time.Duration](c, name) }
-
-// String is the value of a flag of any type as text.
-func (c *Call) String(name string) string {
-	if f := c.Lookup(name); f != nil {
-		return f.Value.String()
-	}
-	return ""
-}
-
-//go:embed help.tmpl
-var helpForm string
-
-// Help writes the help of the command; about is its description.
-func (c *Call) Help(w io.Writer, about string) error {
-	form, err := template.New("").Funcs(template.FuncMap{"indent": indented}).Parse(helpForm)
-	if err != nil {
-		return err
-	}
-	columns := tabwriter.NewWriter(w, 1, 8, 2, ' ', 0)
-	err = form.Execute(columns, struct {
-		*Call
-		About string
-	}{c, about})
-	if err != nil {
-		return err
-	}
-	return columns.Flush()
-}
-
-// indented has the lines below the first stand below it.
-func indented(text string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "\n   "), "\n   \n", "\n\n")
 }

@@ -63,6 +63,7 @@ func Code(ctx context.Context, err error) int {
 	}
 	var coded *Error
 	var bad *config.Error
+	var help interface{ ExitCode() int }
 	switch {
 	case err == nil:
 		return Done
@@ -72,7 +73,7 @@ func Code(ctx context.Context, err error) int {
 		return coded.Code
 	case IsHeld(err):
 		return Held
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.As(err, &help): // help of something that is not there
 		return Misused
 	}
 	return Failed
