@@ -74,14 +74,12 @@ func (sh *shell) help() error {
 		}
 		return err
 	}
-	commands := sh.c.App.Commands
+	c := &cli.Command{Subcommands: sh.c.App.Commands}
 	for i, word := range words {
-		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
-		if at < 0 {
+		if c = c.Command(word); c == nil {
 			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
 				strings.Join(words[:i+1], " "))
 		}
-		commands = commands[at].Subcommands
 	}
 	return sh.c.App.RunContext(sh.c.Context, slices.Concat([]string{sh.c.App.Name}, words, []string{"--help"}))
 }
@@ -120,19 +118,17 @@ func (sh *shell) completion() error {
 // scripts give the words before it, a - where it is a flag, and the library's own flag for this.
 func (sh *shell) offer(c *cli.Context, page *usage.Command, flags []usage.Flag) {
 	before := sh.args[len(sh.args)-2]
-	named := func(f usage.Flag) bool { return "--"+f.Name == before }
 	all := slices.Concat(flags, sh.program.Common) // also before a command was chosen
-	switch at := slices.IndexFunc(all, named); {
+	switch at := slices.IndexFunc(all, func(f usage.Flag) bool { return "--"+f.Name == before }); {
 	case before == "-":
 		for _, f := range flags {
 			sh.offerWord("--"+f.Name, f.Text())
 		}
 		sh.offerWord("--help", "show help")
-	case at >= 0 && all[at].Words != nil:
+	case at >= 0 && (all[at].Words != nil || at < len(flags) && all[at].Type != ""):
 		for _, value := range all[at].Words {
 			sh.offerWord(value, "")
 		}
-	case slices.ContainsFunc(flags, func(f usage.Flag) bool { return named(f) && f.Type != "" }):
 	case c.NArg() > 0:
 	case page.Name == "completion":
 		for _, name := range shells {
