@@ -8,13 +8,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/term"
 )
 
 // faceShell is a shell that writes into one buffer per stream.
 func faceShell(tty bool) (sh *shell, out, err *buffer) {
 	out, err = &buffer{}, &buffer{}
-	sh = &shell{Env: term.NewEnv(nil, out, err), warned: map[string]bool{}}
+	sh = &shell{Env: term.NewEnv(nil, out, err), program: commands()}
 	sh.TTY = tty
 	return sh, out, err
 }
@@ -25,14 +26,14 @@ func TestLogOnTerminals(t *testing.T) {
 		t.Setenv("NO_COLOR", "")
 		sh, _, messages := faceShell(true)
 		sh.Environ = []string{"TERM=" + term}
-		command := sh.command("", 0, -1, &cli.Command{Name: "x", Action: func(c *cli.Context) error {
-			log, err := sh.logger(c)
-			if err == nil {
-				log.Warn("a line")
+		app := sh.program.App(usage.Program{Do: func(c *cli.Context, _ *usage.Command) (err error) {
+			sh.c = c
+			if sh.log, err = sh.logger(); err == nil {
+				sh.log.Warn("a line")
 			}
 			return err
 		}})
-		if err := command.Run(cli.NewContext(sh.app(), nil, nil), "x"); err != nil {
+		if err := app.Run([]string{"resyncd", "version"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := messages.String(); strings.Contains(got, "\x1b[") != coloured || !strings.Contains(got, "a line") {

@@ -2,39 +2,39 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
+	"resyncd/cmd/internal/companion"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
+	"resyncd/destination/peer/source"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/report"
 )
 
-func (sh *shell) serveCommand() *cli.Command {
-	return sh.command("serve [flags]", 0, 0, &cli.Command{
-		Name: "serve", Usage: "the daemon: follow all configured Sources, by push and by pull",
-		Description: about("Subscribes where Sources have hubs, renews leases, takes notifications at "+
-			"callback.base_url, pulls by schedule and keeps the mirrors in step. Addresses and Sources are named on "+
-			"stdout, everything else is logged on stderr.\n\n"+
-			"SIGTERM and SIGINT end it orderly with 0, within ten seconds. SIGHUP reads the configuration again: "+
-			"Sources are added, changed and removed without touching the others; an invalid file changes nothing. "+
-			"While it runs, `sync`, `approve`, `restore`, `subscription` and `source` have it do the work.", codesServe,
-			"resyncd serve", "resyncd serve --config /etc/resyncd/resyncd.yaml --log-format json"),
-		Action: sh.serve,
-	})
-}
-
-func (sh *shell) serve(c *cli.Context) error {
-	cfg, err := sh.config(c)
+func (sh *shell) serve() error {
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}
@@ -46,27 +46,15 @@ func (sh *shell) serve(c *cli.Context) error {
 	defer signal.Stop(hup)
 	return daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()}, Out: sh.Out,
-		Reread: func() (*config.Config, error) { return sh.config(c) },
-	}).Run(c.Context, hup)
+		Reread: sh.mirrors.Config,
+	}).Run(sh.c.Context, hup)
 }
 
 // healthWithin is how long the daemon may take to say how it is.
 const healthWithin = 5 * time.Second
 
-func (sh *shell) healthcheckCommand() *cli.Command {
-	return sh.command("healthcheck [--alive]", 0, 0, &cli.Command{
-		Name: "healthcheck", Usage: "ask the daemon whether it is ready",
-		Description: about("For health checks of containers, which hold no other program: asks /readyz at "+
-			"console.listen. Ready means that the state is open, hubs are answered and the disks of state and mirrors "+
-			"take writes. --alive asks /healthz: does the process answer at all?", codesHere,
-			"resyncd healthcheck", "resyncd healthcheck --alive --config /etc/resyncd/resyncd.yaml"),
-		Flags:  []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
-		Action: sh.healthcheck,
-	})
-}
-
-func (sh *shell) healthcheck(c *cli.Context) error {
-	cfg, err := sh.config(c)
+func (sh *shell) healthcheck() error {
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}
@@ -75,11 +63,11 @@ func (sh *shell) healthcheck(c *cli.Context) error {
 			"127.0.0.1:8091")
 	}
 	path, what := "/readyz", "ready"
-	if c.Bool("alive") {
+	if sh.c.Bool("alive") {
 		path, what = "/healthz", "alive"
 	}
 	host := dialable(cfg.Console.Listen)
-	ctx, cancel := context.WithTimeout(c.Context, healthWithin)
+	ctx, cancel := context.WithTimeout(sh.c.Context, healthWithin)
 	defer cancel()
 	client := fetch.New(fetch.Options{UserAgent: "resyncd/" + version, Retries: -1})
 	defer client.Close()
@@ -88,8 +76,7 @@ func (sh *shell) healthcheck(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("the daemon at %s is not %s: %w; look at its log", host, what, err)
 	}
-	_, werr := fmt.Fprintln(sh.Out, what)
-	return errors.Join(answer.Body.Close(), werr)
+	return errors.Join(answer.Body.Close(), sh.Print("%s\n", what))
 }
 
 // dialable is the address at which a listener of this machine is reached: one on all interfaces is so on loopback.
@@ -106,4 +93,232 @@ func dialable(listen string) string {
 		host = "::1"
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// demoSource is the name of the demo's Source.
+const demoSource = "demo"
+
+func (sh *shell) demo() (err error) {
+	made := source.Synthetic{Resources: sh.c.Int("resources"), Rate: sh.c.Float64("rate"), Seed: 1}
+	if sh.c.Duration("for") < 0 {
+		return exit.Usage("--for %s: write a time such as 30s", sh.c.Duration("for"))
+	}
+	if err := (source.Options{Synthetic: &made}).Check(); err != nil {
+		return exit.Usage("%w", err)
+	}
+	dataDir := sh.c.String("dir")
+	if dataDir == "" {
+		if dataDir, err = os.MkdirTemp("", "resyncd-demo-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dataDir)) }()
+	}
+	ctx, cancel := context.WithCancel(sh.c.Context)
+	defer cancel()
+	if d := sh.c.Duration("for"); d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	err = sh.demonstrate(ctx, dataDir, &made)
+	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return sh.Print("stopped in good order\n")
+}
+
+// demonstrate runs Source, hub and daemon until ctx ends.
+func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.Synthetic) (err error) {
+	kept := filepath.Join(dataDir, "demo.json")
+	at, err := readDemoPlaces(kept)
+	if err != nil {
+		return err
+	}
+	sourceAt, err := listenAgain(ctx, &at.Source)
+	if err != nil {
+		return err
+	}
+	defer sourceAt.Close()
+	hubAt, err := listenAgain(ctx, &at.Hub)
+	if err != nil {
+		return err
+	}
+	defer hubAt.Close()
+	sourceURL, hubURL := "http://"+at.Source+"/", "http://"+at.Hub+"/"
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: sh.log})
+	defer client.Close()
+	src, err := source.New(ctx, source.Options{
+		Base: "http://" + at.Source, Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: hubURL,
+		Client: client,
+	})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	state, err := hubdb.Open(ctx, filepath.Join(dataDir, "hub.db"), sh.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	show := &demoShow{sh: sh, found: map[int64]time.Time{}}
+	relay, err := hub.New(hub.Options{Base: hubURL, State: state, Client: client, Log: sh.log, Tamper: show.tamper})
+	if err != nil {
+		return err
+	}
+	cfg := config.Default()
+	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
+	cfg.Network.Allow = []netip.Prefix{loopback}
+	cfg.Callback.Listen, cfg.Callback.BaseURL = at.Callback, "http://"+at.Callback+"/cb"
+	cfg.Console.Listen = at.Console
+	follow, err := cfg.Adhoc(demoSource, sourceURL)
+	if err != nil {
+		return err
+	}
+	cfg.Sources = []config.Source{follow}
+	announce := func(callback, console string) error {
+		at.Callback, at.Console = callback, console
+		err := sh.Print("Source   %s\nHub      %s\nConsole  http://%s/\nMirror   %s\n",
+			sourceURL, hubURL, console, filepath.Join(cfg.Mirror, demoSource))
+		return errors.Join(err, at.write(kept))
+	}
+	d := daemon.New(daemon.Options{
+		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
+		Announce: announce,
+		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
+	})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return companion.Serve(ctx, src, sourceAt) })
+	g.Go(func() error { return companion.Serve(ctx, relay, hubAt) })
+	g.Go(func() error { return d.Run(ctx, nil) })
+	return g.Wait()
+}
+
+// demoPlaces are the addresses of a demo. Its folder keeps them: there its resources have the same names, and leases go
+// on.
+type demoPlaces struct {
+	Source   string `json:"source"`
+	Hub      string `json:"hub"`
+	Callback string `json:"callback"`
+	Console  string `json:"console"`
+}
+
+// readDemoPlaces are the addresses that a folder had the last time, or free ones.
+func readDemoPlaces(file string) (demoPlaces, error) {
+	const free = "127.0.0.1:0"
+	at := demoPlaces{Source: free, Hub: free, Callback: free, Console: free}
+	kept, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return at, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(kept, &at)
+	}
+	if err != nil {
+		err = fmt.Errorf("read %s: %w; take another --dir", file, err)
+	}
+	return at, err
+}
+
+func (at *demoPlaces) write(file string) error {
+	text, err := json.Marshal(at)
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o600)
+	}
+	return err
+}
+
+// listenAgain listens at an address, which it completes.
+func listenAgain(ctx context.Context, addr *string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *addr)
+	if err != nil {
+		return nil, fmt.Errorf("take up %s, where the demo of this folder was, again: %w: end the other demo, or take "+
+			"another --dir", *addr, err)
+	}
+	*addr = l.Addr().String()
+	return l, nil
+}
+
+// The demo's hub loses each demoLoses-th notification, or one after demoLosesAfter, whatever comes first.
+const (
+	demoLoses      = 20
+	demoLosesAfter = 10 * time.Second
+)
+
+// demoShow prints what goes on in the demo, and makes its gaps.
+type demoShow struct {
+	sh *shell
+
+	mu    sync.Mutex
+	since int       // notifications since the last lost one
+	lost  time.Time // when that was; zero until the first came through, before which nothing is lost
+	found map[int64]time.Time
+}
+
+func (s *demoShow) line(format string, args ...any) {
+	_ = s.sh.Print(s.sh.Now().UTC().Format("15:04:05.000")+"  "+format+"\n", args...)
+}
+
+// tamper is the hub's: it loses a Change Notification now and then, always another one than the last.
+func (s *demoShow) tamper(d hub.Delivery) hub.Action {
+	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]),
+		string(rsdoc.KindChangeNotification)) {
+		return hub.Deliver
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since++
+	now := s.sh.Now()
+	if s.lost.IsZero() || s.since < 2 || s.since < demoLoses && now.Sub(s.lost) < demoLosesAfter {
+		return hub.Deliver
+	}
+	s.since, s.lost = 0, now
+	s.line("the hub loses notification %d on purpose: a gap", d.Number)
+	return hub.Drop
+}
+
+func (s *demoShow) mirrored(m syncengine.Mirrored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost.IsZero() {
+		s.lost = s.sh.Now()
+	}
+	owed := ""
+	if m.Owed > 0 {
+		owed = fmt.Sprintf(", %d owed", m.Owed)
+	}
+	s.line("notification  %d changes mirrored%s, %.1f ms after it came  up to %s", m.Changes, owed,
+		float64(m.Took.Microseconds())/1000, report.TimeOf(m.Until))
+}
+
+func (s *demoShow) gap(g store.Gap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	began, known := s.found[g.ID]
+	switch {
+	case g.State.Open() && !known:
+		s.found[g.ID] = s.sh.Now()
+		s.line("gap found     %s to %s", report.TimeOf(g.From), report.TimeOf(g.Until))
+	case g.State == store.GapClosed && g.ClosedBy == "":
+		delete(s.found, g.ID)
+		s.line("no gap        nothing happened in between, or a pull had told of it")
+	case g.State == store.GapClosed:
+		delete(s.found, g.ID)
+		after := ""
+		if known {
+			after = fmt.Sprintf(" after %.1f s", s.sh.Now().Sub(began).Seconds())
+		}
+		s.line("gap closed    by %s%s", g.ClosedBy, after)
+	}
+}
+
+func (s *demoShow) pulled(r syncengine.Result) {
+	if r.Kind == "none" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted,
+		r.Owed,
+		r.Requests, r.Seconds*1000, term.Text(r.Position))
 }

@@ -7,57 +7,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/netip"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination"
 	"resyncd/destination/feed"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
 // snippetFlag is the one flag that may also stand behind the argument: that is where people add it to what they typed.
 const snippetFlag = "config-snippet"
 
-func (sh *shell) discoverCommand() *cli.Command {
-	return sh.command("", 0, -1, &cli.Command{
-		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
-		Description: about("Asks the Source for its documents, and what WebSub topic or feed the URL stands for; "+
-			"keeps no state. With --config-snippet it prints the entry of `sources:` to paste into the "+
-			"configuration instead.", codesRead,
-			"resyncd discover https://lib.example/",
-			"resyncd discover --config-snippet https://lib.example/"),
-		Flags: []cli.Flag{boolFlag("json", "one JSON object"),
-			boolFlag(snippetFlag, "the entry of sources: for it, in YAML; may also stand behind URL")},
-		Action: func(c *cli.Context) error {
-			given := c.Args().Slice()
-			behind := len(given) == 2 && given[1] == "--"+snippetFlag
-			if !behind {
-				if err := args(c, 1, 1, "discover [--json|--config-snippet] URL"); err != nil {
-					return err
-				}
-			}
-			asSnippet := behind || c.Bool(snippetFlag)
-			if asSnippet && c.Bool("json") {
-				return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
-			}
-			if asSnippet && !utf8.ValidString(given[0]) {
-				return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes " +
-					"that are not")
-			}
-			return sh.discover(c, given[0], asSnippet)
-		},
-	}, "--"+snippetFlag)
-}
-
-func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
-	cfg, err := sh.config(c)
+func (sh *shell) discover() error {
+	given := sh.c.Args().Slice()
+	rawURL, asSnippet := given[0], len(given) > 1 || sh.c.Bool(snippetFlag)
+	if asSnippet && sh.c.Bool("json") {
+		return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
+	}
+	if asSnippet && !utf8.ValidString(rawURL) {
+		return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
+	}
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return err
 	}
@@ -75,25 +56,25 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 	o := topicOptions(&src)
 	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,
 		Log: sh.log})
-	offer, err := destination.Discover(c.Context, reader, rawURL)
-	topics := topicsOf(c.Context, reader, offer, o)
+	offer, err := destination.Discover(sh.c.Context, reader, rawURL)
+	topics := topicsOf(sh.c.Context, reader, offer, o)
+	view := offerOf(offer, topics)
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
 		err = nil
 	}
 	switch {
-	case c.Bool("json"):
-		return errors.Join(err, sh.JSON().Encode(offerJSON(offer, topics)))
+	case sh.c.Bool("json"):
+		return errors.Join(err, sh.JSON().Encode(view))
 	case err != nil: // it lists all that was asked
 		return err
-	case asSnippet:
-		s := snippet{cfg: cfg, asked: rawURL, offer: offer, topics: topics}
-		if s.scope, err = elsewhere(c.Context, reader, offer); err != nil {
-			return err
-		}
-		return s.write(sh.Out)
+	case !asSnippet:
+		return term.Write(sh.Out, "offer", view)
 	}
-	printOffer(sh.Out, offer, topics)
-	return nil
+	s := snippet{cfg: cfg, offerView: view}
+	if s.scope, err = elsewhere(sh.c.Context, reader, offer); err != nil {
+		return err
+	}
+	return s.write(sh.Out)
 }
 
 // offerView is the JSON of discover.
@@ -114,6 +95,8 @@ type setView struct {
 	DescribedBy *string        `json:"describedby"`
 	Documents   []documentView `json:"documents"`
 	Channels    []channelView  `json:"channels"`
+
+	isTopic bool
 }
 
 type documentView struct {
@@ -128,13 +111,13 @@ type channelView struct {
 	Hubs  []string `json:"hubs"`
 }
 
-func offerJSON(o *destination.Offer, topics []topicView) offerView {
+func offerOf(o *destination.Offer, topics []topicView) offerView {
 	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics,
 		Partial: o.Partial, Trail: append([]destination.Step{}, o.Trail...)}
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
-			Documents: documentsOf(s), Channels: []channelView{}}
+			Documents: documentsOf(s), Channels: []channelView{}, isTopic: s.Topic != nil}
 		if s.Err != nil {
 			sv.Problem = opt(s.Err.Error())
 		}
@@ -179,40 +162,6 @@ func opt(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-func printOffer(w io.Writer, o *destination.Offer, topics []topicView) {
-	v := offerJSON(o, topics)
-	if v.Description != nil {
-		fmt.Fprintf(w, "Source Description  %s\n", *v.Description)
-	}
-	if v.Partial {
-		fmt.Fprintln(w, "  a part of it could not be read: there may be more sets")
-	}
-	for _, s := range v.Sets {
-		fmt.Fprintf(w, "Set                 %s  (found: %s)\n", s.ID, s.Found)
-		if s.Problem != nil {
-			fmt.Fprintf(w, "  unusable: %s\n", *s.Problem)
-		}
-		if s.DescribedBy != nil {
-			fmt.Fprintf(w, "  %-20s %s\n", "describedby", *s.DescribedBy)
-		}
-		for _, d := range s.Documents {
-			fmt.Fprintf(w, "  %-20s %s  (found: %s)\n", d.Capability, d.URL, d.Found)
-		}
-		for _, c := range s.Channels {
-			fmt.Fprintf(w, "  %-20s topic %s, hubs %s\n", c.Kind, c.Topic, cmp.Or(strings.Join(c.Hubs, " "), "none"))
-		}
-	}
-	printTopics(w, v.Topics)
-	fmt.Fprintln(w, "Asked, in this order")
-	for _, s := range v.Trail {
-		mark := "ok"
-		if !s.OK {
-			mark = "--"
-		}
-		fmt.Fprintf(w, "  %s  %-12s %s: %s\n", mark, s.How, s.URL, s.Result)
-	}
 }
 
 // topicView is a topic that a URL stands for: a feed, or anything that names a hub.
@@ -281,56 +230,185 @@ func topicOf(s *destination.SetOffer) topicView {
 // read counts the entries of a feed and looks where it goes on.
 func (v *topicView) read(a *destination.TopicAnswer) {
 	base, _ := url.Parse(a.Final) // without one relative links stay unresolved
-	entries := 0
+	v.Entries = new(int)
 	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType},
 		func(*feed.Entry) error {
-			entries++
+			*v.Entries++
 			return nil
 		})
-	v.Entries = &entries
-	if err != nil {
-		v.Problem = opt(err.Error())
-	}
-	for rel, href := range map[string]string{
+	v.Paging = map[string]string{
 		"first": head.First, "last": head.Last, "next": head.Next, "previous": head.Previous,
 		"current": head.Current, "prev-archive": head.PrevArchive, "next-archive": head.NextArchive,
-	} {
-		if href != "" {
-			v.Paging[rel] = href
-		}
 	}
-	if v.Problem == nil && len(head.Problems) > 0 {
+	maps.DeleteFunc(v.Paging, func(_, href string) bool { return href == "" })
+	switch {
+	case err != nil:
+		v.Problem = opt(err.Error())
+	case len(head.Problems) > 0:
 		v.Problem = opt(fmt.Sprintf("%d entries skipped: %s", head.Skipped, head.Problems[0]))
 	}
 }
 
-func printTopics(w io.Writer, topics []topicView) {
-	for i := range topics {
-		v := &topics[i]
-		fmt.Fprintf(w, "Topic               %s  (self: %s, found: %s)\n", v.Topic, v.SelfFrom, v.Found)
-		hubs := "none, it can only be polled"
-		if v.HubsFrom != nil {
-			hubs = fmt.Sprintf("%s  (found: %s)", strings.Join(v.Hubs, " "), *v.HubsFrom)
+// sampled is how many entries of a set's lists are looked at to see where its resources lie.
+const sampled = 2000
+
+// originsShown is how many of the places are named where resources lie.
+const originsShown = 20
+
+// snippet is an entry of `sources:`, as discovery suggests it.
+type snippet struct {
+	offerView
+	cfg   *config.Config
+	scope []string // origins beyond the sets' own that resources lie at
+}
+
+// write writes the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
+func (s *snippet) write(w io.Writer) error {
+	usable := s.usable()
+	hasHub := func(set setView) bool {
+		return slices.ContainsFunc(set.Channels, func(c channelView) bool { return len(c.Hubs) > 0 })
+	}
+	type choice struct{ ID, Has string }
+	var choices []choice
+	for _, set := range usable {
+		var has []string
+		for _, d := range set.Documents {
+			has = append(has, d.Capability)
 		}
-		fmt.Fprintf(w, "  %-20s %s\n", "hubs", hubs)
-		if v.Content != v.Topic {
-			fmt.Fprintf(w, "  %-20s %s\n", "content", v.Content)
+		if hasHub(set) {
+			has = append(has, "push")
 		}
-		kind := "unknown"
-		if v.ContentType != nil {
-			kind = strconv.Quote(*v.ContentType) // the peer's text
+		choices = append(choices, choice{set.ID, term.OneLine(strings.Join(has, ", "))})
+	}
+	if len(choices) == 1 {
+		choices = nil
+	}
+	other := ""
+	if i := slices.IndexFunc(s.cfg.Sources, func(src config.Source) bool { return src.URL == s.Asked }); i >= 0 {
+		other = s.cfg.Sources[i].Name
+	}
+	return term.Write(w, "snippet.tmpl", map[string]any{
+		"Name": s.name(), "Asked": s.Asked, "Other": other, "Private": strings.Join(s.private(), ", "),
+		"Partial": s.Partial, "Sets": choices,
+		"Scope": s.scope[:min(len(s.scope), originsShown)], "More": max(0, len(s.scope)-originsShown),
+		"Pushed": slices.ContainsFunc(usable, hasHub) ||
+			slices.ContainsFunc(s.Topics, func(t topicView) bool { return len(t.Hubs) > 0 }),
+		// There is no ResourceSync behind it.
+		"IsFeed": len(s.Topics) > 0 && !slices.ContainsFunc(usable, func(set setView) bool { return !set.isTopic }),
+	})
+}
+
+func (s *snippet) usable() []setView {
+	return slices.DeleteFunc(slices.Clone(s.Sets), func(set setView) bool { return set.Problem != nil })
+}
+
+// unnameable is what the name of a Source does not hold.
+var unnameable = regexp.MustCompile(`[^a-z0-9._-]`)
+
+// name is the Source's: that of its host, if no other Source has it.
+func (s *snippet) name() string {
+	base := "source"
+	if u, err := url.Parse(s.Asked); err == nil && u.Host != "" {
+		base = strings.Trim(unnameable.ReplaceAllString(strings.ToLower(u.Host), "_"), "._-")
+	}
+	if !config.ValidName(base+"-99") || !config.ValidName(base) { // too long, or reserved
+		base = "source"
+	}
+	name := base
+	for n := 2; ; n++ {
+		if other, taken := s.cfg.Source(name); !taken || other.URL == s.Asked {
+			return name
 		}
-		if v.Format != nil {
-			kind = fmt.Sprintf("%s, %d entries, sent as %s", *v.Format, *v.Entries, kind)
-		}
-		fmt.Fprintf(w, "  %-20s %s\n", "format", kind)
-		for _, rel := range []string{"current", "first", "previous", "next", "last", "prev-archive", "next-archive"} {
-			if v.Paging[rel] != "" {
-				fmt.Fprintf(w, "  %-20s %s\n", rel, v.Paging[rel])
-			}
-		}
-		if v.Problem != nil {
-			fmt.Fprintf(w, "  %-20s %s\n", "problem", *v.Problem)
-		}
+		name = base + "-" + strconv.Itoa(n)
 	}
 }
+
+// private are the private addresses, as networks, that hubs, documents and resources are at, beside the address that
+// was asked for and what the configuration allows already.
+func (s *snippet) private() []string {
+	own, err := url.Parse(s.Asked)
+	if err != nil {
+		return nil
+	}
+	var urls []string
+	for _, set := range s.usable() {
+		urls = append(urls, set.ID)
+		for _, d := range set.Documents {
+			urls = append(urls, d.URL)
+		}
+		for _, c := range set.Channels {
+			urls = append(append(urls, c.Topic), c.Hubs...)
+		}
+	}
+	for _, t := range s.Topics {
+		urls = append(append(urls, t.Topic), t.Hubs...)
+	}
+	var out []string
+	for _, raw := range urls {
+		u, err := url.Parse(raw)
+		if err != nil || u.Host == own.Host {
+			continue
+		}
+		ip, err := netip.ParseAddr(u.Hostname())
+		if err != nil || !ip.IsPrivate() && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() ||
+			slices.ContainsFunc(s.cfg.Network.Allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			continue
+		}
+		out = append(out, netip.PrefixFrom(ip.WithZone(""), ip.BitLen()).String())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// elsewhere looks where the resources of an offer's sets lie, by the first entries of a list of each, and returns the
+// origins that are not those of the sets. A list that cannot be read tells nothing.
+func elsewhere(ctx context.Context, r *destination.Reader, offer *destination.Offer) ([]string, error) {
+	found := map[string]bool{}
+	for i := range offer.Sets {
+		set := &offer.Sets[i]
+		list := cmp.Or(set.ResourceList, set.ChangeList)
+		if set.Err != nil || set.Topic != nil || list == nil {
+			continue
+		}
+		scope, err := destination.NewScope(set.ID, nil)
+		if err != nil {
+			continue // the set's own address is odd: every run will tell
+		}
+		look := &scout{scope: scope, found: found}
+		if _, err := r.Walk(ctx, *list, list.Kind, look); err != nil && !errors.Is(err, errEnough) {
+			return nil, err
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// scout is a destination.Visitor that notes the origins of entries outside a scope.
+type scout struct {
+	scope *destination.Scope
+	found map[string]bool
+	seen  int
+}
+
+// Enter implements destination.Visitor.
+func (*scout) Enter(context.Context, *destination.Part) (bool, error) { return true, nil }
+
+// List implements destination.Visitor.
+func (s *scout) List(_ context.Context, _ *destination.Part, l *destination.List) error {
+	return l.Each(s.entry)
+}
+
+func (s *scout) entry(e *rsdoc.Entry) error {
+	if !s.scope.Contains(e.Loc) {
+		u, err := url.Parse(e.Loc)
+		if err == nil && u.Host != "" && utf8.ValidString(u.Host) && (u.Scheme == "http" || u.Scheme == "https") {
+			s.found[u.Scheme+"://"+u.Host+"/"] = true
+		}
+	}
+	if s.seen++; s.seen >= sampled {
+		return errEnough
+	}
+	return nil
+}
+
+// Failed implements destination.Visitor.
+func (*scout) Failed(context.Context, *destination.Part, error) error { return nil }

@@ -1,109 +1,30 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"embed"
-	"fmt"
-	"io/fs"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/store/sqlite"
 )
 
-// codeTexts are what the exit codes mean (contract.md 1), in the words of every help.
-var codeTexts = []struct {
-	code int
-	text string
-}{
-	{exit.Done, "done and in step"},
-	{exit.Failed, "failed (nothing usable)"},
-	{exit.Misused, "bad usage or configuration"},
-	{exit.Owed, "finished, but something is owed or held (listed)"},
-	{exit.Differences, "differences found (audit, verify)"},
-	{exit.Held, "another process holds the set"},
-	{exit.Interrupted, "interrupted (run again to go on)"},
-}
+// commandsPage is what is written of the commands, manTemplate the form of the manual page that is made of it.
+//
+//go:embed commands.yaml
+var commandsPage string
 
-// What a command can end with, by the kind of its work.
-var (
-	// codesAll are those of a command line.
-	codesAll = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Differences, exit.Held, exit.Interrupted}
-	// codesSync: commands that catch up, or have hubs asked for several Sources.
-	codesSync = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Held, exit.Interrupted}
-	// codesRead: commands that only look, at one thing.
-	codesRead = []int{exit.Done, exit.Failed, exit.Misused, exit.Interrupted}
-	// codesEach: commands that look at several Sources, of which some may fail.
-	codesEach = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Interrupted}
-	// codesChange: commands that change one Source, through the daemon or beside nobody.
-	codesChange = []int{exit.Done, exit.Failed, exit.Misused, exit.Held, exit.Interrupted}
-	// codesServe: a signal is how these end.
-	codesServe = []int{exit.Done, exit.Failed, exit.Misused, exit.Held}
-	// codesHere: commands that touch no Source.
-	codesHere = []int{exit.Done, exit.Failed, exit.Misused}
-)
-
-// exampleLead marks the lines of a description that are examples.
-const exampleLead = "   "
-
-// codesLead begins the paragraph on exit codes.
-const codesLead = "Exit codes: "
-
-// about is the description of a command: what it does, how it is called, how it may end.
-func about(text string, codes []int, examples ...string) string {
-	var b strings.Builder
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if paragraph != "" {
-			b.WriteString(wrapped(paragraph, 110) + "\n\n")
-		}
-	}
-	for _, e := range examples {
-		b.WriteString(exampleLead + e + "\n")
-	}
-	b.WriteString("\n" + wrapped(codesText(codes), 110))
-	return b.String()
-}
-
-// codesText is the sentence on exit codes.
-func codesText(codes []int) string {
-	var parts []string
-	for _, c := range codeTexts {
-		if !slices.Contains(codes, c.code) {
-			continue
-		}
-		text := c.text
-		if c.code == exit.Done && !slices.Contains(codes, exit.Owed) {
-			text = "done" // no word on the mirror
-		}
-		parts = append(parts, fmt.Sprintf("%d %s", c.code, text))
-	}
-	return codesLead + strings.Join(parts, "; ") + "."
-}
-
-// wrapped breaks text at blanks into lines of at most width characters.
-func wrapped(text string, width int) string {
-	var b strings.Builder
-	n := 0
-	for word := range strings.FieldsSeq(text) {
-		size := len([]rune(word))
-		switch {
-		case n == 0:
-		case n+1+size > width:
-			b.WriteByte('\n')
-			n = 0
-		default:
-			b.WriteByte(' ')
-			n++
-		}
-		b.WriteString(word)
-		n += size
-	}
-	return b.String()
-}
+//go:embed man.tmpl
+var manTemplate string
 
 // manualPages are what `resyncd help TOPIC` shows.
 //
@@ -114,50 +35,124 @@ var manualPages embed.FS
 var topics = []string{"operate", "feeds", "push", "console", "layout", "service", "security", "contract", "performance",
 	"testing", "faults"}
 
-// topicPage is the page of a topic.
-func topicPage(topic string) ([]byte, error) { return fs.ReadFile(manualPages, "docs/"+topic+".md") }
+// commands are the texts of the program.
+func commands() *usage.Command { return usage.Read(commandsPage, nil) }
+
+// code is a text between backquotes.
+var code = regexp.MustCompile("`([^`]*)`")
+
+// manual is the manual page of the program, section 1. It bears neither date nor version, so that it changes only when
+// the commands do.
+func manual(page *usage.Command) ([]byte, error) {
+	var b bytes.Buffer
+	form, err := template.New("").Funcs(template.FuncMap{
+		"paragraphs": func(text string) []string { return strings.Split(text, "\n\n") },
+		"sentence":   func(text string) string { return strings.ToUpper(text[:1]) + text[1:] },
+	}).Parse(manTemplate)
+	if err == nil {
+		err = form.Execute(&b, page)
+	}
+	// Hyphens are those that are typed, and groff reads ASCII only.
+	plain := strings.NewReplacer("-", `\-`, "…", "...").Replace(b.String())
+	return code.ReplaceAll([]byte(plain), []byte(`\fB$1\fR`)), err
+}
+
+func (sh *shell) man() error {
+	page, err := manual(sh.program)
+	if err == nil {
+		_, err = sh.Out.Write(page)
+	}
+	return err
+}
+
+func (sh *shell) help() error {
+	words := sh.c.Args().Slice()
+	if len(words) == 1 && slices.Contains(topics, words[0]) {
+		page, err := manualPages.ReadFile("docs/" + words[0] + ".md")
+		if err == nil {
+			_, err = sh.Out.Write(page)
+		}
+		return err
+	}
+	c := &cli.Command{Subcommands: sh.c.App.Commands}
+	for i, word := range words {
+		if c = c.Command(word); c == nil {
+			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
+				strings.Join(words[:i+1], " "))
+		}
+	}
+	return sh.c.App.RunContext(sh.c.Context, slices.Concat([]string{sh.c.App.Name}, words, []string{"--help"}))
+}
 
 // topicTitle is the heading of a topic's page.
 func topicTitle(topic string) string {
-	page, _ := topicPage(topic)
+	page, _ := manualPages.ReadFile("docs/" + topic + ".md")
 	title, _, _ := strings.Cut(strings.TrimPrefix(string(page), "# "), "\n")
 	return title
 }
 
-func (sh *shell) helpCommand() *cli.Command {
-	return sh.command("help [COMMAND|TOPIC]", 0, 2, &cli.Command{
-		Name: "help", Aliases: []string{"h"}, Usage: "list commands and topics, or show the help of one",
-		ArgsUsage: "[COMMAND|TOPIC]",
-		Description: about("A topic is a page of the manual: "+strings.Join(topics, ", ")+".", codesHere,
-			"resyncd help sync", "resyncd help operate"),
-		Action: sh.help,
-	})
+// completionScripts ask the program itself what a word can become (offer).
+//
+//go:embed packaging/completions/resyncd.bash packaging/completions/_resyncd packaging/completions/resyncd.fish
+var completionScripts embed.FS
+
+// shells are those that completions are made for, scripts the files of their completions.
+var (
+	shells  = []string{"bash", "zsh", "fish"}
+	scripts = map[string]string{"bash": "resyncd.bash", "zsh": "_resyncd", "fish": "resyncd.fish"}
+)
+
+func (sh *shell) completion() error {
+	name := sh.c.Args().First()
+	if !slices.Contains(shells, name) {
+		return exit.Usage("there are no completions for %q: resyncd completion %s", name, strings.Join(shells, "|"))
+	}
+	script, err := completionScripts.ReadFile("packaging/completions/" + scripts[name])
+	if err == nil {
+		_, err = sh.Out.Write(script)
+	}
+	return err
 }
 
-func (sh *shell) help(c *cli.Context) error {
-	words := c.Args().Slice()
-	if len(words) == 0 {
-		return cli.ShowAppHelp(c)
-	}
-	if len(words) == 1 && slices.Contains(topics, words[0]) {
-		page, err := topicPage(words[0])
-		if err != nil {
-			return err
+// offer prints what the word at the cursor can become, each on a line with its help; nothing where that is a file. The
+// scripts give the words before it, a - where it is a flag, and the library's own flag for this.
+func (sh *shell) offer(c *cli.Context, page *usage.Command, flags []usage.Flag) {
+	before := sh.args[len(sh.args)-2]
+	all := slices.Concat(flags, sh.program.Common) // also before a command was chosen
+	switch at := slices.IndexFunc(all, func(f usage.Flag) bool { return "--"+f.Name == before }); {
+	case before == "-":
+		for _, f := range flags {
+			sh.offerWord("--"+f.Name, f.Text())
 		}
-		_, err = sh.Out.Write(page)
-		return err
-	}
-	commands := c.App.Commands
-	for i, word := range words {
-		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
-		if at < 0 {
-			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
-				strings.Join(words[:i+1], " "))
+		sh.offerWord("--help", "show help")
+	case at >= 0 && (all[at].Words != nil || at < len(flags) && all[at].Type != ""):
+		for _, value := range all[at].Words {
+			sh.offerWord(value, "")
 		}
-		commands = commands[at].Subcommands
+	case c.NArg() > 0:
+	case page.Name == "completion":
+		for _, name := range shells {
+			sh.offerWord(name, "")
+		}
+	case page.Name == "help":
+		sh.offerCommands(c.App.Commands)
+		for _, topic := range topics {
+			sh.offerWord(topic, topicTitle(topic))
+		}
+	default:
+		sh.offerCommands(c.Command.Subcommands)
 	}
-	return c.App.RunContext(c.Context, slices.Concat([]string{c.App.Name}, words, []string{"--help"}))
 }
+
+func (sh *shell) offerCommands(commands []*cli.Command) {
+	for _, c := range commands {
+		for _, name := range c.Names() {
+			sh.offerWord(name, c.Usage)
+		}
+	}
+}
+
+func (sh *shell) offerWord(word, help string) { _ = sh.Print("%s\t%s\n", word, help) }
 
 // version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is
 // on its way to the newest version of the changelog.
@@ -166,30 +161,20 @@ var (
 	revision = ""
 )
 
-func (sh *shell) versionCommand() *cli.Command {
-	return sh.command("version", 0, 0, &cli.Command{
-		Name: "version", Usage: "print version, commit, Go and SQLite", Description: about("", codesHere,
-			"resyncd version"),
-		Action: func(*cli.Context) error {
-			_, err := fmt.Fprintf(sh.Out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
-				version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
-			return err
-		},
-	})
+func (sh *shell) printVersion() error {
+	return sh.Print("resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
+		version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
 }
 
 // commit is what a release was made from, else what the build recorded of its checkout.
 func commit() string {
-	if revision != "" {
-		return revision
-	}
-	info, ok := debug.ReadBuildInfo()
-	if ok {
+	var built string
+	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
-				return s.Value
+				built = s.Value
 			}
 		}
 	}
-	return "unknown"
+	return cmp.Or(revision, built, "unknown")
 }

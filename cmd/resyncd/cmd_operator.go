@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/urfave/cli/v2"
+	"io"
+	"slices"
 
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/destination/subscribe"
+	"resyncd/store"
 	syncengine "resyncd/sync"
 )
 
@@ -18,42 +21,51 @@ import (
 type onOpened func(context.Context, *mirror.Opened) error
 
 // withSource opens the state of the Source that the first argument names.
-func (sh *shell) withSource(c *cli.Context, write bool, work onOpened) error {
-	p, err := sh.opener(c).Place(c.Args().First())
+func (sh *shell) withSource(write bool, work onOpened) error {
+	p, err := sh.mirrors.Place(sh.c.Args().First())
 	if err != nil {
 		return err
 	}
-	return sh.withPlace(c, &p, write, work)
+	return sh.withPlace(&p, write, work)
 }
 
-func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work onOpened) (err error) {
-	o, err := sh.opener(c).OpenKnown(c.Context, p, write)
+func (sh *shell) withPlace(p *mirror.Place, write bool, work onOpened) (err error) {
+	o, err := sh.mirrors.OpenKnown(sh.c.Context, p, write)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	return work(c.Context, o)
+	return work(sh.c.Context, o)
 }
 
-// ask has the daemon carry out a command on the Source that the first argument names; without one, work does it here.
-func (sh *shell) ask(c *cli.Context, command string, asked control.Args, work onOpened) error {
-	return sh.withSource(c, true, func(ctx context.Context, o *mirror.Opened) error {
-		if done, err := control.Delegate(ctx, o, sh.Out, command, asked); done || err != nil {
-			return err
+// eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to
+// show.
+func (sh *shell) eachSource(write bool, work onOpened) error {
+	ps, err := sh.mirrors.Places(sh.c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	var v exit.Verdict
+	err = sh.each(ps, &v, true, func(p *mirror.Place) error {
+		err := sh.withPlace(p, write, work)
+		if errors.Is(err, store.ErrNotFound) && sh.c.NArg() == 0 && len(ps) > 1 {
+			return nil
 		}
-		return work(ctx, o)
+		if err == nil {
+			v.Parts++
+		}
+		return err
 	})
+	return cmp.Or(err, v.Err())
 }
 
 // each does work on every place and counts those it fails for; one does not stop the others, but the error of the only
 // one is returned where alone says so, and that of an interruption always.
-func (sh *shell) each(
-	c *cli.Context, ps []mirror.Place, v *exit.Verdict, alone bool, work func(*mirror.Place) error,
-) error {
+func (sh *shell) each(ps []mirror.Place, v *exit.Verdict, alone bool, work func(*mirror.Place) error) error {
 	for i := range ps {
 		err := work(&ps[i])
 		switch {
-		case c.Context.Err() != nil, err != nil && alone && len(ps) == 1:
+		case sh.c.Context.Err() != nil, err != nil && alone && len(ps) == 1:
 			return err
 		case err != nil:
 			v.Fail(err)
@@ -63,108 +75,91 @@ func (sh *shell) each(
 	return nil
 }
 
-func (sh *shell) approveCommand() *cli.Command {
-	return sh.command("approve [--reject] NAME", 1, 1, &cli.Command{
-		Name: "approve", Usage: "carry out a held sweep now", ArgsUsage: "NAME",
-		Description: about("Removals by a list that would remove too much are held for you; `ls --held` shows them.",
-			codesChange,
-			"resyncd approve ./mirror", "resyncd approve --reject lib"),
-		Flags: []cli.Flag{boolFlag("reject", "drop the removals until the list changes")},
-		Action: func(c *cli.Context) error {
-			asked := control.Args{Reject: c.Bool("reject")}
-			return sh.change(c, control.AskApprove, asked, func(ctx context.Context, o *mirror.Opened) (string, error) {
-				done, err := o.Engine.Approve(ctx, o.Target, asked.Reject)
-				return term.Approved(&done), err
-			})
-		},
-	})
-}
-
-func (sh *shell) restoreCommand() *cli.Command {
-	return sh.command("restore NAME URI|KEY", 2, 2, &cli.Command{
-		Name: "restore", Usage: "bring a file back from the trash", ArgsUsage: "NAME URI|KEY",
-		Description: about("It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what "+
-			"there is, with the URI of each, or the path below the mirror of a file that was no resource's.",
-			codesChange,
-			"resyncd restore ./mirror https://lib.example/theses/18.pdf"),
-		Action: func(c *cli.Context) error {
-			asked := control.Args{URI: c.Args().Get(1)}
-			return sh.change(c, control.AskRestore, asked, func(ctx context.Context, o *mirror.Opened) (string, error) {
-				back, err := o.Engine.Restore(ctx, o.Target, asked.URI)
-				return term.Restored(&back), err
-			})
-		},
-	})
-}
-
-// change asks for a command as ask does; work does it with the mirror open too, and says what it did.
-func (sh *shell) change(
-	c *cli.Context, command string, asked control.Args, work func(context.Context, *mirror.Opened) (string, error),
+// watched has the engine work on a Source while its progress is shown.
+func (sh *shell) watched(
+	ctx context.Context, o *mirror.Opened, opts syncengine.RunOptions,
+	work func(context.Context, syncengine.RunOptions) error,
 ) error {
-	return sh.ask(c, command, asked, func(ctx context.Context, o *mirror.Opened) error {
+	defer o.Connect()()
+	progress := sh.Progress(o.Source.Name, sh.c.Bool("quiet"))
+	opts.RetryFor, opts.Progress = o.Config.Network.RetryFor, progress.Note
+	return progress.While(ctx, func(ctx context.Context) error { return work(ctx, opts) })
+}
+
+// put writes a result: v as a line of JSON where that was asked for, else a line of text.
+func (sh *shell) put(w io.Writer, v any, format string, args ...any) error {
+	if sh.c.Bool("json") {
+		return term.JSONTo(w).Encode(v)
+	}
+	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
+// ask is a command that the daemon carries out on the Source that the first argument names, and that is carried out
+// here where no daemon holds it.
+func (sh *shell) ask(command string) func() error {
+	return func() error {
+		asked := control.Args{
+			Reject: sh.c.Bool("reject"), URI: sh.c.Args().Get(1), WithMirror: sh.c.Bool("with-mirror"),
+		}
+		return sh.withSource(true, func(ctx context.Context, o *mirror.Opened) error {
+			return sh.askOpened(ctx, o, command, asked)
+		})
+	}
+}
+
+func (sh *shell) askOpened(ctx context.Context, o *mirror.Opened, command string, asked control.Args) error {
+	if done, err := control.Delegate(ctx, o, sh.Out, command, asked); done || err != nil {
+		return err
+	}
+	said, err := sh.alone(ctx, o, command, asked)
+	if errors.Is(err, syncengine.ErrStopped) {
+		return fmt.Errorf("%s is paused: run `resyncd source resume %s` first", o.Label(), o.Label())
+	}
+	if err == nil {
+		err = sh.Print("%s\n", said)
+	}
+	return err
+}
+
+// alone carries out a command without a daemon and says what it did. What is asked of hubs is recorded for the next
+// daemon.
+func (sh *shell) alone(
+	ctx context.Context, o *mirror.Opened, command string, asked control.Args,
+) (said string, err error) {
+	st := o.Engine.Store
+	if command == control.AskApprove || command == control.AskRestore || asked.WithMirror {
 		if err := o.OpenMirror(true); err != nil {
-			return err
+			return "", err
 		}
 		defer o.Connect()()
-		did, err := work(ctx, o)
-		if errors.Is(err, syncengine.ErrStopped) {
-			return fmt.Errorf("%s is paused: run `resyncd source resume %s` first", o.Label(), o.Label())
-		}
-		if err == nil {
-			_, err = fmt.Fprintln(sh.Out, did)
-		}
-		return err
-	})
-}
-
-func (sh *shell) sourceCommand() *cli.Command {
-	return sh.group("source", "pause, resume or forget a Source", "resyncd source pause lib",
-		sh.pauseCommand("pause", "stop work on a Source", "Its leases are kept: what hubs deliver meanwhile is taken "+
-			"up when it is resumed.", control.AskPause, true),
-		sh.pauseCommand("resume", "restart work on a Source", "A running daemon goes on with it within a second.",
-			control.AskResume, false),
-		sh.forgetCommand())
-}
-
-// pauseCommand is pause or resume. What the daemon did not do is recorded, where it looks for it.
-func (sh *shell) pauseCommand(name, text, what, command string, paused bool) *cli.Command {
-	return sh.command("source "+name+" NAME", 1, 1, &cli.Command{
-		Name: name, Usage: text, ArgsUsage: "NAME",
-		Description: about(what, codesChange, "resyncd source "+name+" lib"),
-		Action: func(c *cli.Context) error {
-			return sh.ask(c, command, control.Args{}, func(ctx context.Context, o *mirror.Opened) error {
-				if err := o.Engine.Store.SetPaused(ctx, o.Known.ID, paused); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(sh.Out, "%sd %s\n", name, o.Label())
-				return err
-			})
-		},
-	})
-}
-
-func (sh *shell) forgetCommand() *cli.Command {
-	return sh.command("source forget [--with-mirror] NAME", 1, 1, &cli.Command{
-		Name: "forget", Usage: "unsubscribe and drop the state of a Source", ArgsUsage: "NAME",
-		Description: about("Its files stay, and are adopted if it is synchronised again. A running daemon "+
-			"unsubscribes at the hubs; without one the leases run out by themselves.", codesChange,
-			"resyncd source forget --with-mirror ./mirror"),
-		Flags: []cli.Flag{boolFlag("with-mirror", "drop its files and its trash too; files that are not its own stay")},
-		Action: func(c *cli.Context) error {
-			asked := control.Args{WithMirror: c.Bool("with-mirror")}
-			return sh.ask(c, control.AskForget, asked, func(ctx context.Context, o *mirror.Opened) error {
-				return sh.forget(ctx, o, asked.WithMirror)
-			})
-		},
-	})
-}
-
-func (sh *shell) forget(ctx context.Context, o *mirror.Opened, withMirror bool) error {
-	if withMirror {
-		if err := o.OpenMirror(true); err != nil {
-			return err
-		}
 	}
+	keeper := subscribe.New(subscribe.Options{Store: st, Now: sh.Now})
+	record := keeper.Renew
+	switch command {
+	case control.AskApprove:
+		done, err := o.Engine.Approve(ctx, o.Target, asked.Reject)
+		return term.Approved(&done), err
+	case control.AskRestore:
+		back, err := o.Engine.Restore(ctx, o.Target, asked.URI)
+		return term.Restored(&back), err
+	case control.AskPause:
+		return "paused " + o.Label(), st.SetPaused(ctx, o.Known.ID, true)
+	case control.AskResume:
+		return "resumed " + o.Label(), st.SetPaused(ctx, o.Known.ID, false)
+	case control.AskForget:
+		return "forgot " + o.Label(), sh.forget(ctx, o, asked.WithMirror)
+	case control.AskCancel:
+		record = keeper.Cancel
+	}
+	n, err := record(ctx, o.Known.ID, asked.Topic)
+	// A daemon may be there all the same: the Source was paused, or is just being taken up again.
+	return fmt.Sprintf("%s: recorded for %d subscriptions; `resyncd serve` carries it out, within half a minute where "+
+		"one runs", o.Label(), n), err
+}
+
+// forget drops a Source and tells of the leases that it leaves.
+func (sh *shell) forget(ctx context.Context, o *mirror.Opened, withMirror bool) error {
 	subs, err := o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
 	if err != nil {
 		return err
@@ -173,11 +168,39 @@ func (sh *shell) forget(ctx context.Context, o *mirror.Opened, withMirror bool) 
 	if err := o.Engine.Forget(ctx, o.Target, withMirror); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.Out, "forgot %s\n", o.Label())
 	for i := range subs {
 		if subs[i].Live() {
 			sh.Say("%s", term.LeaseLeft(&subs[i]))
 		}
 	}
-	return err
+	return nil
+}
+
+// askHubs has hubs asked about the subscriptions of all Sources that are meant.
+func (sh *shell) askHubs(command string) func() error {
+	return func() error {
+		found := 0
+		err := sh.eachSource(true, func(ctx context.Context, o *mirror.Opened) error {
+			subs, topic, err := sh.matching(ctx, o)
+			if err != nil || len(subs) == 0 {
+				return err
+			}
+			found += len(subs)
+			return sh.askOpened(ctx, o, command, control.Args{Topic: topic})
+		})
+		if err == nil && found == 0 {
+			err = errors.New("no subscription matches: see `resyncd subscription list`")
+		}
+		return err
+	}
+}
+
+// matching are the subscriptions that are meant; topic is theirs, "" for all.
+func (sh *shell) matching(ctx context.Context, o *mirror.Opened) (subs []store.Subscription, topic string, err error) {
+	subs, err = o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
+	if err != nil || !sh.c.IsSet("topic") {
+		return subs, "", err
+	}
+	topic = term.TopicNamed(subs, sh.c.String("topic"))
+	return slices.DeleteFunc(subs, func(s store.Subscription) bool { return s.Topic != topic }), topic, nil
 }

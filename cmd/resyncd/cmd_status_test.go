@@ -49,7 +49,10 @@ func TestStatusText(t *testing.T) {
 `},
 	} {
 		var out strings.Builder
-		printStatus(&out, &report.SourceStatus{Name: "news", URL: "https://blog.example/", Sets: []report.SetStatus{c.set}}, map[int64]bool{7: c.feed})
+		status := &report.SourceStatus{Name: "news", URL: "https://blog.example/", Sets: []report.SetStatus{c.set}}
+		if err := printStatus(&out, status, map[int64]bool{7: c.feed}); err != nil {
+			t.Error(err)
+		}
 		if out.String() != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, out.String(), c.want)
 		}

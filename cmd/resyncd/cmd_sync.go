@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
@@ -22,41 +20,9 @@ import (
 	"resyncd/sync/report"
 )
 
-func (sh *shell) syncCommand() *cli.Command {
-	return sh.command("", 0, -1, &cli.Command{
-		Name: "sync", Aliases: []string{"catch-up"},
-		Usage:     "catch up once: URL into DIR, or configured Sources",
-		ArgsUsage: "URL DIR | [NAME…]",
-		Description: about("Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches "+
-			"only what changed; killed at any moment and run again, it goes on. URL is a site, Source Description, "+
-			"Capability List, Resource List, Change List or feed; the state lies in DIR/.resyncd. Without arguments "+
-			"all configured Sources are caught up.", codesSync,
-			"resyncd sync https://lib.example/ ./mirror",
-			"resyncd sync --dry-run https://lib.example/ ./mirror",
-			"resyncd sync --quiet --json lib"),
-		Flags: []cli.Flag{
-			boolFlag("dry-run", "name what would be fetched and deleted; touch and create nothing"),
-			boolFlag("full", "take a baseline even if none is needed"),
-			&cli.StringFlag{Name: "from", Usage: "position (W3C `TIME`) for sets that have none; they get no " +
-				"baseline then"},
-			&cli.StringFlag{Name: "delete", Usage: "what happens to files of deleted resources: `MODE` trash, " +
-				"keep or now", DefaultText: "as configured, trash"},
-			&cli.StringFlag{Name: "sets", Usage: "only these Capability Lists: `URL,…`"},
-			&cli.IntFlag{Name: "concurrency", Usage: "at most `N` parallel fetches per host",
-				DefaultText: "as configured, 16"},
-			&cli.DurationFlag{Name: "retry-for", Usage: "`TIME` for which failures are retried before they " +
-				"are left owed", DefaultText: "as configured, 30s"},
-			&cli.DurationFlag{Name: "idle-timeout", Usage: "cut a transfer that moves nothing for this `TIME`",
-				DefaultText: "as configured, 60s"},
-			boolFlag("json", "one JSON line per set"),
-		},
-		Action: sh.sync,
-	})
-}
-
-func (sh *shell) sync(c *cli.Context) error {
-	opts := syncengine.RunOptions{Full: c.Bool("full"), From: store.NoTime}
-	if from := c.String("from"); c.IsSet("from") {
+func (sh *shell) sync() error {
+	opts := syncengine.RunOptions{Full: sh.c.Bool("full"), From: store.NoTime}
+	if from := sh.c.String("from"); sh.c.IsSet("from") {
 		at, err := rsdoc.ParseMicros(from)
 		if err != nil {
 			return exit.Usage("--from %q: %w; write it as 2026-01-31T00:00:00Z", from, err)
@@ -66,12 +32,12 @@ func (sh *shell) sync(c *cli.Context) error {
 			return exit.Usage("--from %q: %w", from, err)
 		}
 	}
-	ps, err := sh.syncPlaces(c)
+	ps, err := sh.syncPlaces()
 	if err != nil {
 		return err
 	}
-	if c.IsSet("sets") {
-		sets := strings.Split(c.String("sets"), ",")
+	if sh.c.IsSet("sets") {
+		sets := strings.Split(sh.c.String("sets"), ",")
 		for i := range ps {
 			if ps[i].Source.Kind == config.KindFeed {
 				return exit.Usage("--sets: %s is a feed, which is one set by itself: leave --sets out", ps[i].Label())
@@ -84,9 +50,9 @@ func (sh *shell) sync(c *cli.Context) error {
 			ps[i].Source.Sets = sets
 		}
 	}
-	run := &syncRun{sh: sh, c: c, opts: opts}
+	run := &syncRun{shell: sh, opts: opts}
 	for i := range ps {
-		if err := run.one(c.Context, &ps[i]); err != nil {
+		if err := run.one(sh.c.Context, &ps[i]); err != nil {
 			return err
 		}
 	}
@@ -94,9 +60,9 @@ func (sh *shell) sync(c *cli.Context) error {
 }
 
 // syncPlaces: an argument with "://" makes it `sync URL DIR`.
-func (sh *shell) syncPlaces(c *cli.Context) ([]mirror.Place, error) {
+func (sh *shell) syncPlaces() ([]mirror.Place, error) {
 	const form = "sync URL DIR, or resyncd sync [NAME…]"
-	given := c.Args().Slice()
+	given := sh.c.Args().Slice()
 	urls := 0
 	for _, a := range given {
 		if strings.Contains(a, "://") {
@@ -105,7 +71,7 @@ func (sh *shell) syncPlaces(c *cli.Context) ([]mirror.Place, error) {
 	}
 	switch {
 	case urls == 0:
-		return sh.opener(c).Places(given)
+		return sh.mirrors.Places(given)
 	case urls > 1 || !strings.Contains(given[0], "://"):
 		return nil, exit.Usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a "+
 			"configuration (`resyncd config init`)", form)
@@ -114,14 +80,13 @@ func (sh *shell) syncPlaces(c *cli.Context) ([]mirror.Place, error) {
 	case len(given) > 2:
 		return nil, exit.Usage("usage: resyncd %s: one URL and one folder; see `resyncd sync --help`", form)
 	}
-	p, err := sh.opener(c).Adhoc(given[1], given[0])
+	p, err := sh.mirrors.Adhoc(given[1], given[0])
 	return []mirror.Place{p}, err
 }
 
 // syncRun is one invocation of sync over one or more Sources.
 type syncRun struct {
-	sh      *shell
-	c       *cli.Context
+	*shell
 	opts    syncengine.RunOptions
 	verdict exit.Verdict
 	done    []syncengine.Result // sets that ended, not yet told
@@ -147,13 +112,13 @@ func (r *syncRun) one(ctx context.Context, p *mirror.Place) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, syncengine.ErrStopped) && r.c.NArg() == 0:
-		r.sh.Say("%s is paused and was left out; `resyncd source resume %s` restarts it", p.Label(), p.Label())
+		r.Say("%s is paused and was left out; `resyncd source resume %s` restarts it", p.Label(), p.Label())
 		return nil
 	case errors.Is(err, syncengine.ErrStopped):
 		err = fmt.Errorf("it is paused: run `resyncd source resume %s` first", p.Label())
 	}
 	r.verdict.Fail(err)
-	r.sh.Say("%s: %s", p.Label(), exit.Advised(err))
+	r.Say("%s: %s", p.Label(), exit.Advised(err))
 	return nil
 }
 
@@ -166,16 +131,23 @@ func (r *syncRun) ended(p *mirror.Place, res *syncengine.Result) error {
 	return r.report(p, res)
 }
 
+// source has the daemon that holds a Source catch it up, and does it here where there is none; both show the same.
 func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
-	o, err := r.sh.opener(r.c).OpenForSync(ctx, p)
+	o, err := r.mirrors.OpenForSync(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	results, done, err := r.asked(ctx, o)
+	ended := func(res *syncengine.Result) error { return r.ended(&o.Place, res) }
+	results, done, err := control.Pull(ctx, o, &control.Pulling{
+		Args:     control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor},
+		Before:   func() error { return r.honoured(o) },
+		Progress: r.Progress(o.Source.Name, r.c.Bool("quiet")),
+		Ended:    ended,
+	})
 	if err == nil && !done {
 		opts := r.opts
-		opts.Ended = func(res syncengine.Result) error { return r.ended(&o.Place, &res) }
+		opts.Ended = func(res syncengine.Result) error { return ended(&res) }
 		results, err = r.run(ctx, o, opts)
 	}
 	if err == nil {
@@ -189,24 +161,19 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
 
 // dryRun plans on a throw-away copy of the state: the same code as the real run, and nothing touched.
 func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
-	o, err := r.sh.opener(r.c).OpenCopy(ctx, p)
+	o, err := r.mirrors.OpenCopy(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	out := bufio.NewWriterSize(r.sh.Out, 64<<10)
+	out := bufio.NewWriterSize(r.Out, 64<<10)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	enc := term.JSONTo(out)
 	opts := r.opts
 	opts.Plan = func(pl syncengine.Planned) error {
-		if !r.c.Bool("json") {
-			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, term.OneLine(cmp.Or(pl.URI, pl.Key)))
-			return err
-		}
-		if pl.Action == "keep" {
+		if r.c.Bool("json") && pl.Action == "keep" {
 			return nil
 		}
-		return enc.Encode(pl)
+		return r.put(out, pl, "%-6s %s\n", pl.Action, term.OneLine(cmp.Or(pl.URI, pl.Key)))
 	}
 	opts.Ended = func(res syncengine.Result) error { return errors.Join(out.Flush(), r.ended(p, &res)) }
 	_, err = r.run(ctx, o, opts)
@@ -216,10 +183,7 @@ func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
 // run has the engine work in this process.
 func (r *syncRun) run(ctx context.Context, o *mirror.Opened, opts syncengine.RunOptions) (
 	results []syncengine.Result, err error) {
-	defer o.Connect()()
-	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))
-	opts.RetryFor, opts.Progress = o.Config.Network.RetryFor, progress.Note
-	err = progress.While(ctx, func(ctx context.Context) (err error) {
+	err = r.watched(ctx, o, opts, func(ctx context.Context, opts syncengine.RunOptions) (err error) {
 		results, err = o.Engine.Run(ctx, o.Target, opts)
 		return err
 	})
@@ -232,29 +196,32 @@ func (r *syncRun) afterwards(ctx context.Context, o *mirror.Opened, results []sy
 	if err != nil {
 		return err
 	}
+	left := map[report.ListFilter]int64{}
 	for i := range results {
-		for j := range sets {
-			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable &&
-				o.Target.Kind != syncengine.KindFeed {
-				r.sh.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from "+
-					"before them", term.URL(results[i].Set))
-			}
+		res := &results[i]
+		left[report.ListOwed] += res.Owed
+		left[report.ListHeld] += res.Held
+		if !res.Unavailable && o.Target.Kind != syncengine.KindFeed && slices.ContainsFunc(sets,
+			func(s store.Set) bool { return s.CapabilityList == res.Set && s.Baselines == 0 }) {
+			r.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them",
+				term.URL(res.Set))
 		}
 	}
-	if r.c.Bool("json") {
-		return nil
+	for _, kind := range []report.ListFilter{report.ListOwed, report.ListHeld} {
+		if left[kind] > 0 && !r.c.Bool("json") {
+			err = errors.Join(err, r.outstanding(ctx, o, kind))
+		}
 	}
-	return r.outstanding(ctx, o, results)
+	return err
 }
 
 // report prints one set's result and counts it for the exit code.
 func (r *syncRun) report(p *mirror.Place, res *syncengine.Result) error {
 	r.verdict.Count(res)
 	if r.c.Bool("json") {
-		return r.sh.JSON().Encode(term.Result(res))
+		return r.JSON().Encode(term.Result(res))
 	}
-	_, err := fmt.Fprint(r.sh.Out, term.Summary(p.Label(), res))
-	return err
+	return term.Summary(r.Out, p.Label(), res)
 }
 
 // shownOutstanding is how many owed, and how many held, resources a run lists; `ls` lists all.
@@ -263,49 +230,25 @@ const shownOutstanding = 20
 var errEnough = errors.New("enough was listed")
 
 // outstanding lists what a run leaves owed or held, with reason and next try.
-func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, results []syncengine.Result) error {
-	var owed, held int64
-	for i := range results {
-		owed += results[i].Owed
-		held += results[i].Held
-	}
-	for _, kind := range []struct {
-		filter report.ListFilter
-		n      int64
-	}{{report.ListOwed, owed}, {report.ListHeld, held}} {
-		if kind.n == 0 {
-			continue
+func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, kind report.ListFilter) error {
+	n := 0
+	err := report.List(ctx, o.Engine.Store, o.Known.ID, kind, func(l report.Listing) error {
+		if n++; n > shownOutstanding {
+			_ = r.Print("%s: and more: resyncd ls --%[1]s %[2]s\n", kind, o.Label())
+			return errEnough
 		}
-		n := 0
-		err := report.List(ctx, o.Engine.Store, o.Known.ID, kind.filter, func(l report.Listing) error {
-			if n++; n > shownOutstanding {
-				fmt.Fprintf(r.sh.Out, "%s: and more: resyncd ls --%s %s\n", kind.filter, kind.filter, o.Label())
-				return errEnough
-			}
-			_, err := fmt.Fprintf(r.sh.Out, "%s: %s%s\n", kind.filter, term.OneLine(l.URI), term.Why(&l))
-			return err
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return err
-		}
-	}
-	return nil
-}
-
-// asked lets the daemon that holds a Source catch it up and shows what it does, as a run of our own would.
-func (r *syncRun) asked(ctx context.Context, o *mirror.Opened) (results []syncengine.Result, done bool, err error) {
-	return control.Pull(ctx, o, &control.Pulling{
-		Args:     control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor},
-		Before:   func() error { return r.honoured(o) },
-		Progress: r.sh.Progress(o.Source.Name, r.c.Bool("quiet")),
-		Ended:    func(res *syncengine.Result) error { return r.ended(&o.Place, res) },
+		return r.Print("%s: %s%s\n", kind, term.OneLine(l.URI), term.Why(&l))
 	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // honoured refuses what the daemon would do in another way than was asked for: it goes by its configuration alone, so
 // a flag may only repeat that.
 func (r *syncRun) honoured(o *mirror.Opened) error {
-	plain := r.sh.settings(r.c)
+	plain := *r.mirrors
 	plain.Flags = nil
 	cfg, err := plain.Config()
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestHealthcheck asks a console that is ready, one that is not, and none. The tests that run the program do so one after
-// another: urfave/cli has state of its own.
+// TestHealthcheck asks a console that is ready, one that is not, and none.
 func TestHealthcheck(t *testing.T) {
 	ready := true
 	console := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

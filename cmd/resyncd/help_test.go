@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,46 +11,82 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/internal/usage"
 	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // TestHelp: every command has a help with an example of itself that would run, and its exit codes.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	sh, _, _ := faceShell(false)
-	app := sh.app()
+	program, app, actions, seen := sh.program, sh.app(), sh.actions(), 0
 	if !strings.Contains(app.Description, codesLead) {
 		t.Error("the program's help has no exit codes")
 	}
-	seen := 0
-	for path, c := range walk(app.Name, app.Commands) {
+	for path, c := range program.All() {
 		seen++
-		examples := 0
-		for text := range strings.SplitSeq(c.Description, "\n") {
-			if example, ok := strings.CutPrefix(text, exampleLead); ok {
-				examples++
-				tryExample(t, app, path, c, example)
-			}
+		called, rest := calledBy(app, strings.Fields(path)[1:])
+		if called == nil || len(rest) > 0 {
+			t.Fatalf("%s: there is no such command", path)
+		}
+		if does := actions[strings.TrimPrefix(path, "resyncd ")]; (does == nil) != (len(c.Commands) > 0) {
+			t.Errorf("%s: does it do something, or hold commands that do?", path)
+		}
+		for _, example := range c.Examples {
+			tryExample(t, app, path, called, example)
+		}
+		for text := range strings.SplitSeq(called.Description, "\n") {
 			if len([]rune(text)) > 121 {
 				t.Errorf("%s: %q is too long for a terminal", path, text)
 			}
 		}
-		if examples == 0 || !strings.Contains(c.Description, "\n"+codesLead+"0 done") {
-			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, examples, c.Description)
+		if len(c.Examples) == 0 || !strings.Contains(called.Description, "\n"+codesLead+"0 done") {
+			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, len(c.Examples), called.Description)
 		}
 		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") {
 			t.Errorf("%s: the usage %q is no short line", path, c.Usage)
 		}
-		for _, f := range c.Flags {
-			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
-				t.Errorf("%s: --%s has no help", path, f.Names()[0])
-			} else if name, _ := flagHelp(f); d.TakesValue() && name == "VALUE" {
-				t.Errorf("%s: what --%s takes has no name", path, f.Names()[0])
+		for _, f := range slices.Concat(c.Flags, program.Common) {
+			if f.Usage == "" {
+				t.Errorf("%s: --%s has no help", path, f.Name)
+			}
+			if f.Type != "" && f.Takes() == "" {
+				t.Errorf("%s: what --%s takes has no name", path, f.Name)
+			}
+		}
+		for _, f := range slices.Concat(c.Flags, program.Common) {
+			at := slices.IndexFunc(called.Flags, func(made cli.Flag) bool { return made.Names()[0] == f.Name })
+			switch {
+			case at < 0:
+				if len(c.Commands) == 0 {
+					t.Errorf("%s: --%s is not read", path, f.Name)
+				}
+			case f.Value != "" && called.Flags[at].(cli.DocGenerationFlag).GetValue() != f.Value:
+				t.Errorf("%s: --%s is not %q where it is not given", path, f.Name, f.Value)
 			}
 		}
 	}
-	if seen < 25 {
-		t.Errorf("only %d commands were seen", seen)
+	for i, code := range []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Differences, exit.Held, exit.Interrupted} {
+		if program.Endings[i].Code != code {
+			t.Errorf("the ending %d is told as %+v", code, program.Endings[i])
+		}
 	}
+	if groups := 3; seen < 25 || seen != len(actions)+groups {
+		t.Errorf("%d commands were seen, %d do something", seen, len(actions))
+	}
+}
+
+// calledBy is the command that words call, and the words behind it.
+func calledBy(app *cli.App, words []string) (c *cli.Command, rest []string) {
+	commands := app.Commands
+	for len(words) > 0 {
+		at := slices.IndexFunc(commands, func(sub *cli.Command) bool { return sub.HasName(words[0]) })
+		if at < 0 {
+			break
+		}
+		c, commands, words = commands[at], commands[at].Subcommands, words[1:]
+	}
+	return c, words
 }
 
 // tryExample insists that an example is of the command (of a group: of one within), and has only flags that there are,
@@ -60,40 +97,33 @@ func tryExample(t *testing.T, app *cli.App, path string, c *cli.Command, example
 		t.Errorf("%s: its example is %q", path, example)
 		return
 	}
-	words := strings.Fields(example)
-	commands := app.Commands
-	var of *cli.Command
-	for len(words) > 1 {
-		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(words[1]) })
-		if i < 0 {
-			break
-		}
-		of, commands, words = commands[i], commands[i].Subcommands, words[1:]
+	of, words := calledBy(app, strings.Fields(example)[1:])
+	if len(c.Subcommands) == 0 && of != c || len(of.Subcommands) > 0 {
+		t.Errorf("%s: %q is of another command", path, example)
 	}
 	arguments := false
-	for i := 1; i < len(words); i++ {
-		word := words[i]
-		if word == ">" || word == "|" {
-			return
-		}
-		name, isFlag := strings.CutPrefix(word, "--")
+	for i := 0; i < len(words) && words[i] != ">" && words[i] != "|"; i++ {
+		name, isFlag := strings.CutPrefix(words[i], "--")
 		if !isFlag {
 			arguments = true
 			continue
 		}
-		at := slices.IndexFunc(of.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		at := slices.IndexFunc(of.Flags, func(f cli.Flag) bool { return f.Names()[0] == name })
 		if at < 0 || arguments {
-			t.Errorf("%s: %s does not stand in its place in %q", path, word, example)
+			t.Errorf("%s: %s does not stand in its place in %q", path, words[i], example)
 			return
 		}
 		if of.Flags[at].(cli.DocGenerationFlag).TakesValue() {
 			i++
 		}
 	}
-	if len(c.Subcommands) == 0 && of != c {
-		t.Errorf("%s: %q is of another command", path, example)
-	}
 }
+
+// flat is a text on one line.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// codesLead begins the paragraph on exit codes.
+const codesLead = "Exit codes: "
 
 // TestManualPages: every page of the manual is a topic, has a title, and goes by no command's name.
 func TestManualPages(t *testing.T) {
@@ -102,35 +132,55 @@ func TestManualPages(t *testing.T) {
 	if err != nil || len(files) != len(topics) {
 		t.Errorf("%d pages, %d topics: %v", len(files), len(topics), err)
 	}
+	if list := strings.Join(topics, ", ") + "."; strings.Count(flat(commandsPage), list) != 2 {
+		t.Errorf("the help does not name the topics %s", list)
+	}
 	sh, _, _ := faceShell(false)
 	for _, topic := range topics {
-		if page, err := topicPage(topic); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
+		if page, err := manualPages.ReadFile("docs/" + topic + ".md"); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
 			t.Errorf("%s: no page with a title: %v", topic, err)
 		}
-		if slices.ContainsFunc(sh.app().Commands, func(c *cli.Command) bool { return c.HasName(topic) }) {
+		if c, _ := calledBy(sh.app(), []string{topic}); c != nil {
 			t.Errorf("%s is a command too", topic)
 		}
 	}
 }
 
-func TestAbout(t *testing.T) {
+// TestCodes: the codes of a command are told in the words of the table of all, but for a 0 that says nothing of the
+// mirror.
+func TestCodes(t *testing.T) {
 	t.Parallel()
-	want := "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done; 1 failed (nothing usable); 130 interrupted (run again to go on)."
-	if got := about("What it does.", []int{exit.Interrupted, exit.Done, exit.Failed}, "resyncd x", "resyncd x y"); got != want {
+	program := commands()
+	told := map[string]bool{"0 done": true}
+	for _, e := range program.Endings {
+		told[fmt.Sprint(e.Code, " ", e.Text)] = true
+	}
+	for path, c := range program.All() {
+		text := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(c.Codes, codesLead), "."), "\n", " ")
+		for code := range strings.SplitSeq(text, "; ") {
+			if !told[code] {
+				t.Errorf("%s: what is %q?", path, code)
+			}
+		}
+		if strings.Contains(text, "0 done and in step; ") != strings.Contains(text, "; 3 ") {
+			t.Errorf("%s: 0 tells of the mirror, or not: %q", path, text)
+		}
+	}
+	page := usage.Command{About: "What it does.", Codes: "Exit codes: 0 done.", Examples: []string{"resyncd x", "resyncd x y"}}
+	if got, want := page.Description(), "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done."; got != want {
 		t.Errorf("%q", got)
 	}
-	if got := wrapped("ab cd  ef ghi", 5); got != "ab cd\nef\nghi" {
-		t.Errorf("%q", got)
-	}
-	if got := codesText(codesAll); !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
+	if got := program.Codes; !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
 		t.Error(got)
 	}
 }
 
 // TestManual: all commands and their flags are in it, and groff, where it is there, has nothing to complain of.
 func TestManual(t *testing.T) {
-	sh, _, _ := faceShell(false)
-	page := manual(sh.app())
+	page, err := manual(commands())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{".TH RESYNCD 1 ", `.SS resyncd subscription renew [flags] [NAME...]`, `\fB\-\-delete MODE\fP`, ".SH EXIT STATUS", `\fB130\fP`} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("no %q in the manual page", want)

@@ -5,15 +5,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/internal/usage"
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 )
 
 func main() { os.Exit(program()) }
@@ -35,4 +47,141 @@ func program() int {
 		os.Exit(exit.Interrupted)
 	}()
 	return run(ctx, os.Args, os.Environ(), os.Stdout, os.Stderr)
+}
+
+// shell is one invocation of the command line.
+type shell struct {
+	*term.Env
+	args    []string
+	program *usage.Command
+	c       *cli.Context   // of the command that runs
+	log     *slog.Logger   // of the command, once its flags are read
+	mirrors *mirror.Opener // likewise
+}
+
+// run carries out one command line and returns its exit code. It must not be called twice at a time within a process.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), args: args, program: commands()}
+	err := sh.app().RunContext(ctx, args)
+	code := exit.Code(ctx, err)
+	var told *exit.Error
+	switch {
+	case err == nil || err.Error() == "":
+	case code == exit.Interrupted && !(errors.As(err, &told) && told.Code == code):
+		sh.Say("interrupted; the state is consistent, run the command again to go on")
+	default:
+		sh.Say("%s", exit.Advised(err))
+	}
+	return code
+}
+
+func (sh *shell) app() *cli.App {
+	app := sh.program.App(usage.Program{Do: sh.do, Wrong: wrong, Offer: sh.offer})
+	app.Writer, app.ErrWriter = sh.Out, sh.Err
+	return app
+}
+
+// wrong tells where to read about the flags of what was called.
+func wrong(c *cli.Context, err error, isCommand bool) error {
+	if isCommand {
+		return exit.Usage("%w; see `%s --help`", err, c.Command.HelpName)
+	}
+	return exit.Usage("%w; see `resyncd help`", err)
+}
+
+// do has the command that is called do its work.
+func (sh *shell) do(c *cli.Context, page *usage.Command) error {
+	sh.c = c
+	name := c.Command.HelpName
+	path := strings.TrimPrefix(name, "resyncd ")
+	switch {
+	case len(page.Commands) == 0:
+		return sh.act(path, page)
+	case c.Args().Present():
+		return exit.Usage("there is no command `%s %s`; see `%[1]s --help`", name, c.Args().First())
+	case page == sh.program:
+		return cli.ShowAppHelp(c)
+	}
+	names := make([]string, len(page.Commands))
+	for i := range page.Commands {
+		names[i] = page.Commands[i].Name
+	}
+	return exit.Usage("usage: resyncd %s %s; see `resyncd %[1]s --help`", path, strings.Join(names, "|"))
+}
+
+// actions are what the commands do.
+func (sh *shell) actions() map[string]func() error {
+	return map[string]func() error{
+		"sync": sh.sync, "serve": sh.serve, "demo": sh.demo, "discover": sh.discover,
+		"audit": sh.check, "verify": sh.check, "status": sh.status,
+		"ls": sh.ls, "cat": sh.cat, "history": sh.history,
+		"approve": sh.ask(control.AskApprove), "restore": sh.ask(control.AskRestore),
+		"source pause": sh.ask(control.AskPause), "source resume": sh.ask(control.AskResume),
+		"source forget":      sh.ask(control.AskForget),
+		"subscription list":  sh.listSubscriptions,
+		"subscription renew": sh.askHubs(control.AskRenew), "subscription cancel": sh.askHubs(control.AskCancel),
+		"config check": sh.configCheck, "config print": sh.configPrint, "config init": sh.configInit,
+		"backup": sh.backup, "healthcheck": sh.healthcheck,
+		"man": sh.man, "completion": sh.completion, "version": sh.printVersion, "help": sh.help,
+	}
+}
+
+// act looks at the arguments before a command does its work. urfave/cli would silently take `sync src --dry-run` for a
+// real run.
+func (sh *shell) act(path string, page *usage.Command) (err error) {
+	name, n := sh.c.Command.HelpName, sh.c.NArg()
+	for i, a := range sh.c.Args().Slice() {
+		isFlag := strings.HasPrefix(a, "-")
+		switch {
+		case isFlag && i > 0 && i == sh.c.NArg()-1 && page.MayStandBehind(a):
+			n--
+		case isFlag && i > 0:
+			return exit.Usage("%[1]q stands after an argument: flags come before arguments, as in `%[2]s %[1]s …`",
+				a, name)
+		case isFlag:
+			return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that "+
+				"name is ./%s)", a, name, a)
+		case a == "":
+			return exit.Usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
+		}
+	}
+	if sh.log, err = sh.logger(); err != nil {
+		return err
+	}
+	sh.mirrors = sh.opener()
+	if least, most := page.Takes[0], page.Takes[1]; n < least || most >= 0 && n > most {
+		form := cmp.Or(page.Form, strings.TrimSpace(path+" "+page.Args))
+		return exit.Usage("usage: resyncd %s; see `%s --help`", form, name)
+	}
+	return sh.actions()[path]()
+}
+
+// logger builds the log of a command: on stderr, never mixed with results.
+func (sh *shell) logger() (*slog.Logger, error) {
+	level, err := logging.ParseLevel(sh.c.String("log-level"))
+	if err != nil {
+		return nil, exit.Usage("--log-level: %w", err)
+	}
+	format := sh.c.String("log-format")
+	if format != "text" && format != "json" {
+		return nil, exit.Usage("--log-format: log format %q is not allowed; write text or json", format)
+	}
+	return logging.New(sh.Err, format == "json", level, sh.CanRedraw()), nil // a dumb terminal is no better than a file
+}
+
+// opener finds and opens mirrors as command line and environment say (contract.md 2).
+func (sh *shell) opener() *mirror.Opener {
+	op := &mirror.Opener{
+		File: sh.c.String("config"), Environ: sh.Environ, Version: version, Log: sh.log, Now: sh.Now, Say: sh.Say,
+	}
+	for _, f := range []config.Flag{
+		{Name: "delete", Key: "defaults.delete"}, {Name: "concurrency", Key: "defaults.concurrency"},
+		{Name: "retry-for", Key: "network.retry_for"}, {Name: "idle-timeout", Key: "network.idle_timeout"},
+	} {
+		if sh.c.IsSet(f.Name) {
+			f.Text = sh.c.String(f.Name)
+			op.Flags = append(op.Flags, f)
+		}
+	}
+	return op
 }

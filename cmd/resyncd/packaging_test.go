@@ -27,9 +27,11 @@ var update = flag.Bool("update", false, "write the packaged file that is made fr
 
 // TestPackagedManual: the manual page is that of the commands as they are.
 func TestPackagedManual(t *testing.T) {
-	sh, _, _ := faceShell(false)
 	const name = "resyncd.1"
-	want := manual(sh.app())
+	want, err := manual(commands())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *update {
 		if err := os.WriteFile(filepath.Join("packaging", name), want, 0o644); err != nil {
 			t.Fatal(err)

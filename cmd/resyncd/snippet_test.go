@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"resyncd/cmd/resyncd/internal/config"
-	"resyncd/destination"
 	"resyncd/destination/fuzztest"
 )
 
@@ -29,7 +28,7 @@ func FuzzSnippet(f *testing.F) {
 		if _, err := cfg.Adhoc("discover", asked); err != nil || !utf8.ValidString(asked+elsewhere) {
 			return // no Source, so nothing to print
 		}
-		s := snippet{cfg: cfg, asked: asked, offer: &destination.Offer{Asked: asked}}
+		s := snippet{cfg: cfg, offerView: offerView{Asked: asked}}
 		if _, err := cfg.Adhoc("elsewhere", elsewhere); err == nil {
 			s.scope = []string{elsewhere}
 		}
@@ -56,7 +55,7 @@ func TestSnippetNames(t *testing.T) {
 		"https://con/": "source", "https://" + strings.Repeat("x", 70) + ".example/": "source",
 	} {
 		cfg := config.Default()
-		s := snippet{cfg: cfg, asked: url}
+		s := snippet{cfg: cfg, offerView: offerView{Asked: url}}
 		if got := s.name(); got != want {
 			t.Errorf("%s is called %s, want %s", url, got, want)
 		}
@@ -74,7 +73,7 @@ func TestSnippetNames(t *testing.T) {
 // TestSnippetScope: a list that names places without end makes no entry without end.
 func TestSnippetScope(t *testing.T) {
 	t.Parallel()
-	s := snippet{cfg: config.Default(), asked: "https://lib.example/", offer: &destination.Offer{}}
+	s := snippet{cfg: config.Default(), offerView: offerView{Asked: "https://lib.example/"}}
 	for i := range 50 {
 		s.scope = append(s.scope, "https://cdn"+strconv.Itoa(i)+".example/")
 	}

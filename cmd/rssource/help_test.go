@@ -9,5 +9,5 @@ import (
 // TestHelp: the help has examples and exit codes, and names what flags take.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	helptest.Check(t, "rssource", description, flags())
+	helptest.Check(t, help())
 }

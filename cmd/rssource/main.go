@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // the help
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,24 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/internal/companion"
+	"resyncd/cmd/internal/usage"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source"
+	"resyncd/destination/peer/source/faults"
 )
+
+//go:embed help.yaml
+var helpPage string
+
+// help is the page with what only the code knows.
+func help() *usage.Command {
+	return usage.Read(helpPage, map[string]any{
+		"Faults":   strings.ReplaceAll(faults.Help, "\n", "\n  "), // as deep as the text around it
+		"ListSize": source.DefaultListSize, "ChangeListSize": source.DefaultChangeListSize, "Keep": source.DefaultKeep,
+		"ScanEvery": source.DefaultScanEvery, "NotifyMax": source.DefaultNotifyMax,
+		"FeedEntries": source.DefaultFeedEntries, "RecordEntries": source.DefaultRecordEntries,
+	})
+}
 
 func main() {
 	log.SetOutput(io.Discard) // net/http writes there what peers sent, unescaped
@@ -25,15 +41,7 @@ func main() {
 
 // run is the program without its process: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return companion.Run(ctx, &cli.App{
-		Name:  "rssource",
-		Usage: "serve a folder, or made-up resources, as a ResourceSync Source",
-		UsageText: "rssource --listen ADDR [--url BASE] --dir FOLDER [flags]\n" +
-			"rssource --listen ADDR [--url BASE] --resources N [--rate R] [--seed S] [flags]\n" +
-			"rssource --listen ADDR [--url BASE] --records FILE [flags]",
-		Description: description,
-		Flags:       flags(),
-	}, args, stdout, stderr, serve)
+	return companion.Run(ctx, help(), args, stdout, stderr, serve)
 }
 
 // serve runs until the context of c ends.
@@ -66,4 +74,83 @@ func serve(c *cli.Context, log *slog.Logger) error {
 	fmt.Fprintf(c.App.Writer, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
 	log.Info("serving", "resources", s.Len(), "listen", listener.Addr().String())
 	return errors.Join(companion.Serve(c.Context, s, listener), s.Close())
+}
+
+// optionsOf turns flags into options and names the first flag that is wrong.
+func optionsOf(c *cli.Context) (source.Options, error) {
+	if c.String("listen") == "" {
+		return source.Options{}, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8888")
+	}
+	o := source.Options{
+		Base: c.String("url"), Dir: c.String("dir"), ListSize: c.Int("list-size"), ListEvery: c.Duration("list-every"),
+		ChangeListSize: c.Int("change-list-size"), ChangeListEvery: c.Duration("change-list-every"),
+		KeepChangeLists: c.Int("keep-change-lists"), Archive: c.Int("archive"), Spec: c.String("spec"),
+		DescribedBy: c.String("described-by"), ScanEvery: c.Duration("scan-every"),
+		Records: c.String("records"), FeedEntries: c.Int("feed-entries"),
+	}
+	for _, name := range []string{"list-size", "change-list-size", "feed-entries"} {
+		if c.IsSet(name) && c.Int(name) < 1 {
+			return o, fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))
+		}
+	}
+	if c.Int("keep-change-lists") == 0 {
+		return o, errors.New("--keep-change-lists 0: want at least 1, or -1 for all")
+	}
+	switch v := c.String("change-lists"); v {
+	case "open":
+	case "closed":
+		o.ClosedLists = true
+	default:
+		return o, fmt.Errorf("--change-lists %q: want open or closed", v)
+	}
+	if c.IsSet("records") && o.Records == "" {
+		return o, errors.New("--records: want a file")
+	}
+	switch made := c.IsSet("resources"); {
+	case made && o.Dir != "":
+		return o, errors.New("--dir and --resources: want one of them")
+	case made:
+		o.Synthetic = &source.Synthetic{
+			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: int64(c.Int("size")),
+		}
+	case o.Dir == "" && o.Records == "":
+		return o, errors.New("neither --dir nor --resources nor --records: nothing to serve")
+	case c.IsSet("rate") || c.IsSet("seed") || c.IsSet("size"):
+		return o, errors.New("--rate, --seed and --size go with --resources")
+	}
+	var err error
+	if o.Hashes, err = source.ParseHashes(c.String("hash")); err != nil {
+		return o, fmt.Errorf("--hash: %w", err)
+	}
+	if o.Faults, err = faults.Parse(c.String("fault")); err != nil {
+		return o, fmt.Errorf("--fault: %w", err)
+	}
+	if err := hubOptions(c, &o); err != nil {
+		return o, err
+	}
+	return o, o.Check()
+}
+
+// hubOptions turns the flags about the hub into options.
+func hubOptions(c *cli.Context, o *source.Options) error {
+	o.Hub, o.Publish = c.String("hub"), source.Publish(c.String("publish"))
+	o.NotifyEvery, o.NotifyMax = c.Duration("notify-every"), c.Int("notify-max")
+	if o.NotifyMax < 1 {
+		return fmt.Errorf("--notify-max %d: want at least 1", o.NotifyMax)
+	}
+	if o.Hub == "" {
+		if c.IsSet("publish") && o.Publish != source.PublishOff {
+			return fmt.Errorf("--publish %s: goes with --hub", o.Publish)
+		}
+		for _, name := range []string{"publisher-token-file", "notify-every", "notify-max"} {
+			if c.IsSet(name) {
+				return fmt.Errorf("--%s: goes with --hub", name)
+			}
+		}
+		o.Publish = source.PublishOff
+		return nil
+	}
+	var err error
+	o.PublisherToken, err = companion.Token(c)
+	return err
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
+
+	"resyncd/cmd/internal/usage"
 )
 
 // Main is the process: it exits with the code of run, which a signal ends.
@@ -36,40 +38,41 @@ func (e usageError) Unwrap() error { return e.error }
 // Usage marks an error in what was asked for.
 func Usage(err error) error { return usageError{err} }
 
-// Run runs an App without its process and returns the exit code. What serve logs goes to stderr.
+// Run runs a program without its process and returns the exit code. What serve logs goes to stderr.
 func Run(
-	ctx context.Context, app *cli.App, args []string, stdout, stderr io.Writer,
+	ctx context.Context, page *usage.Command, args []string, stdout, stderr io.Writer,
 	serve func(c *cli.Context, log *slog.Logger) error,
 ) int {
-	app.HideHelpCommand, app.HideVersion = true, true
-	app.Writer, app.ErrWriter = stdout, stderr
-	app.ExitErrHandler = func(*cli.Context, error) {}
-	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
-	app.Action = func(c *cli.Context) error {
-		if c.NArg() == 0 {
-			level := c.String("log-level")
-			var least slog.Level
-			if err := least.UnmarshalText([]byte(level)); err != nil {
-				return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", level)}
+	app := page.App(usage.Program{
+		Wrong: func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
+		Do: func(c *cli.Context, _ *usage.Command) error {
+			if c.NArg() == 0 {
+				level := c.String("log-level")
+				var least slog.Level
+				if err := least.UnmarshalText([]byte(level)); err != nil {
+					return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", level)}
+				}
+				return serve(c, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
 			}
-			return serve(c, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
-		}
-		hint := "it takes flags only"
-		if strings.HasPrefix(c.Args().First(), "-") || c.NArg() > 1 {
-			hint = "it takes flags only, and reads none after the first word that is not one"
-		}
-		return usageError{fmt.Errorf("argument %q: %s", c.Args().First(), hint)}
-	}
+			hint := "it takes flags only"
+			if strings.HasPrefix(c.Args().First(), "-") || c.NArg() > 1 {
+				hint = "it takes flags only, and reads none after the first word that is not one"
+			}
+			return usageError{fmt.Errorf("argument %q: %s", c.Args().First(), hint)}
+		},
+	})
+	app.Description = "   " + strings.Join(page.Examples, "\n   ") + "\n\n" + page.About
+	app.Writer, app.ErrWriter = stdout, stderr
 	err := app.RunContext(ctx, args)
-	var usage usageError
+	var misused usageError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%s: %v\n%[1]s --help lists the flags.\n", app.Name, err)
+	case errors.As(err, &misused):
+		fmt.Fprintf(stderr, "%s: %v\n%[1]s --help lists the flags.\n", page.Name, err)
 		return 2
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", app.Name, err)
+	fmt.Fprintf(stderr, "%s: %v\n", page.Name, err)
 	return 1
 }
 

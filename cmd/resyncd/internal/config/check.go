@@ -1,12 +1,17 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // check holds keys against each other. A key that was not given, or was already reported, is not blamed.
@@ -81,7 +86,7 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 		if first, ok := names[folded]; ok {
 			r.clash(path+".name", "is the name of another Source (upper and lower case count as the same): "+first)
 		} else {
-			names[folded] = fmt.Sprintf("%s at %s", s.Name, r.origins[path+".name"].where)
+			names[folded] = fmt.Sprintf("%s at %s", s.Name, r.origins[path+".name"].Where)
 		}
 	}
 	forFeeds := "is for feeds only; write kind: feed beside it, or leave it empty"
@@ -138,4 +143,187 @@ func (r *report) warnCallback(cfg *Config) {
 			visible(cfg.Sources[far].Name)+" is on another: it cannot deliver; set callback.base_url to what "+
 			"it can reach")
 	}
+}
+
+// maxText bounds a text, in bytes.
+const maxText = 2048
+
+const notYet = "is not in this version"
+
+// bounded tells what is wrong with text, as the rest of a sentence.
+func bounded(check func(string) error, text string) error {
+	if len(text) > maxText {
+		return errors.New("is too long: at most " + strconv.Itoa(maxText) + " bytes")
+	}
+	return check(text)
+}
+
+// optional takes the empty text too.
+func optional(check func(string) error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return check(text)
+	}
+}
+
+// matching is a check that wants patterns, in this order, each with what is wrong with a text that it does not fit. One
+// that begins with ! must not fit.
+func matching(rules ...string) func(string) error {
+	var res []*regexp.Regexp
+	for rule := range slices.Chunk(rules, 2) {
+		res = append(res, regexp.MustCompile(strings.TrimPrefix(rule[0], "!")))
+	}
+	return func(text string) error {
+		for i, re := range res {
+			if wanted := !strings.HasPrefix(rules[2*i], "!"); re.MatchString(text) != wanted {
+				return errors.New(rules[2*i+1])
+			}
+		}
+		return nil
+	}
+}
+
+// What texts must look like. A colon would end the name of a user (RFC 7617 section 2). The name of a Source is safe as
+// a folder on every system.
+var (
+	isPath = []string{
+		`^\P{Cc}+$`, "is not a path",
+		`!^~`, "begins with ~, which is not expanded here: write the path out",
+	}
+	localPath  = matching(isPath...)
+	mirrorRoot = matching(append([]string{
+		`!^s3://`, notYet + "; write a local folder",
+		`!://`, "is not allowed; write a local folder",
+	}, isPath...)...)
+	stateStore = matching(`!^postgres(ql)?://`, notYet+"; write sqlite", `^sqlite$`, "is not allowed; write sqlite")
+	dumpsUse   = matching(`!^(off|always)`, notYet+"; write auto", `^auto$`, "is not allowed; write auto")
+	isOff      = matching(`^off$`, notYet+"; write off")
+	userName   = matching(`^[^:\p{Cc}]*$`, "must not hold a colon or a control character")
+	password   = matching(`^\P{Cc}*$`, "must be one line without control characters")
+	headerText = matching(`^[ -~]*$`, "must be one line of printable ASCII")
+	hostName   = matching(`^[0-9A-Za-z._-]+$`,
+		"is not a name of this console: write it without http:// and port, such as mirror.example.org")
+	recordsFormat = matching(`^(resource-finder)?$`, "is not allowed; write resource-finder, or leave it empty")
+	sourceName    = matching(
+		`!^(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)`, "is reserved on Windows: choose another name",
+		`^[0-9A-Za-z]([0-9A-Za-z._-]{0,62}[0-9A-Za-z_-])?$`,
+		"is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the last no dot")
+	headerName = matching(
+		`!^(?i:host|connection|content-length|transfer-encoding|te|trailer|upgrade|`+
+			`range|if-(range|match|none-match|modified-since|unmodified-since)|accept-encoding|user-agent)$`,
+		"is written by resyncd itself: choose another header",
+		"^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$", "is not a header name")
+)
+
+// listenAddress wants host:port; no host is all interfaces, port 0 any.
+func listenAddress(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil || strings.ContainsFunc(host, notVisible) {
+		return errors.New("is not an address to listen on: write host:port, such as 127.0.0.1:8090")
+	}
+	return nil
+}
+
+// consoleListen takes off for empty, because an empty variable counts as not set.
+func consoleListen(text string) (string, error) {
+	if text == "off" || text == "" {
+		return "", nil
+	}
+	return text, bounded(listenAddress, text)
+}
+
+var errNoPort = errors.New("names a port that does not exist")
+
+// webURL wants an absolute http or https URL without a password, which has a key of its own.
+func webURL(text string) error {
+	u, err := absoluteURL(text)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(u.Port()); err == nil && n == 0 {
+		return errNoPort
+	}
+	return nil
+}
+
+// absoluteURL takes port 0, the one that is listened on.
+func absoluteURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || strings.ContainsFunc(text, notVisible) || (u.Scheme != "http" && u.Scheme != "https") ||
+		u.Hostname() == "":
+		return nil, errors.New("is not a URL: write http:// or https:// with a host, such as https://example.org/")
+	case u.User != nil:
+		return nil, errors.New("carries a user or password: write these under auth")
+	case strings.Contains(text, "#"):
+		return nil, errors.New("carries a fragment: leave out # and what follows")
+	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && err != nil {
+		return nil, errNoPort
+	}
+	return u, nil
+}
+
+// callbackBase wants a URL that no proxy rewrites: hubs compare and call it byte for byte.
+func callbackBase(text string) error {
+	u, err := absoluteURL(text)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(text, "?") {
+		return errors.New("must not carry a query: the token is appended to its path")
+	}
+	path := strings.TrimRight(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." || segment == "" && path != "" {
+			return errors.New("has a path that servers rewrite: leave out //, /./ and /../")
+		}
+	}
+	return nil
+}
+
+// scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of
+// https://example.org.evil/.
+func scopePrefix(text string) error {
+	if err := webURL(text); err != nil {
+		return err
+	}
+	if u, err := url.Parse(text); err != nil || !strings.HasPrefix(u.EscapedPath(), "/") {
+		return errors.New("does not end the host: write a / after it")
+	}
+	return nil
+}
+
+// ValidName reports whether a Source may be called so.
+func ValidName(name string) bool { return sourceName(name) == nil }
+
+func notVisible(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }
+
+// isLoopback reports whether host is an address of this machine, or localhost.
+func isLoopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
+// Loopback reports whether a URL leads to this machine only.
+func Loopback(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return isLoopback(host) || strings.HasSuffix(host, ".localhost")
+}
+
+// local reports whether only this machine can reach a listener.
+func local(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && isLoopback(host)
 }

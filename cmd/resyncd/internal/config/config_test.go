@@ -19,8 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files and config.example.yaml")
 
-// same compares configurations; netip.Prefix has only unexported fields.
-var same = cmp.Options{cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty()}
+// same compares configurations; some of their values have only unexported fields.
+var same = cmp.Options{
+	cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty(),
+	cmp.Comparer(func(a, b Secret) bool { return a.Reveal() == b.Reveal() }),
+	cmp.Comparer(func(a, b Schedule) bool { return a.String() == b.String() }),
+}
 
 func load(t *testing.T, text string, env ...string) *Config {
 	t.Helper()

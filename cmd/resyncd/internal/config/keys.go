@@ -25,14 +25,8 @@ type key struct {
 
 func one[T any](name string, at *T, parse func(string) (T, error)) key {
 	return key{
-		name: name,
-		set: func(text string) error {
-			v, err := parse(text)
-			if err == nil {
-				*at = v
-			}
-			return err
-		},
+		name:  name,
+		set:   taking(parse, func(v T) { *at = v }),
 		texts: func() []string { return []string{written(*at)} },
 	}
 }
@@ -41,19 +35,23 @@ func many[T any](name string, at *[]T, parse func(string) (T, error)) key {
 	return key{
 		name:  name,
 		clear: func() { *at = nil },
-		set: func(text string) error {
-			v, err := parse(text)
-			if err == nil {
-				*at = append(*at, v)
-			}
-			return err
-		},
+		set:   taking(parse, func(v T) { *at = append(*at, v) }),
 		texts: func() (out []string) {
 			for _, v := range *at {
 				out = append(out, written(v))
 			}
 			return out
 		},
+	}
+}
+
+func taking[T any](parse func(string) (T, error), keep func(T)) func(string) error {
+	return func(text string) error {
+		v, err := parse(text)
+		if err == nil {
+			keep(v)
+		}
+		return err
 	}
 }
 
@@ -99,6 +97,9 @@ func link(k key) key {
 func secret(name string, at *Secret, check func(string) error) key {
 	return unshown(one(name, at, func(text string) (Secret, error) { return NewSecret(text), bounded(check, text) }))
 }
+
+// fileOf is the key for the file of a secret.
+func fileOf(name string, at *string) key { return unshown(text(name+"_file", at, optional(localPath))) }
 
 func choice[T ~string](name string, at *T, allowed ...T) key {
 	return one(name, at, oneOf(allowed...))
@@ -184,9 +185,9 @@ func join(prefix, name string) string {
 func (c *Config) keys() []key {
 	return []key{
 		text("data_dir", &c.DataDir, localPath),
-		unshown(text("store", &c.Store, only("sqlite", "postgres://", "postgresql://"))),
+		unshown(text("store", &c.Store, stateStore)),
 		unshown(text("mirror", &c.Mirror, mirrorRoot)),
-		text(republish, &c.Republish, only("off", "")),
+		text(republish, &c.Republish, isOff),
 		{name: "callback", keys: c.Callback.keys()},
 		{name: "console", keys: c.Console.keys()},
 		{name: "network", keys: c.Network.keys()},
@@ -218,9 +219,9 @@ func (c *Console) keys() []key {
 		once(texts("hosts", &c.Hosts, hostName)),
 		text("user", &c.User, userName),
 		secret("password", &c.Password, password),
-		unshown(text("password_file", &c.PasswordFile, optional(localPath))),
+		fileOf("password", &c.PasswordFile),
 		secret("token", &c.Token, headerText),
-		unshown(text("token_file", &c.TokenFile, optional(localPath))),
+		fileOf("token", &c.TokenFile),
 	}
 }
 
@@ -249,7 +250,7 @@ func (p *Policy) keys() []key {
 		one("concurrency", &p.Concurrency, within(parseInt, "1", "1024")),
 		one("rate", &p.Rate, within(parseFloat, "0", "1000000")),
 		one("max_resource", &p.MaxResource, parseSize),
-		one("dumps", &p.Dumps, checked(only("auto", "off", "always"))),
+		one("dumps", &p.Dumps, checked(dumpsUse)),
 		choice("durability", &p.Durability, "file", DurabilityNone),
 	}
 }
@@ -274,10 +275,10 @@ func (s *Source) keys() []key {
 func (a *Auth) keys() []key {
 	return []key{
 		secret("bearer", &a.Bearer, headerText),
-		unshown(text("bearer_file", &a.BearerFile, optional(localPath))),
+		fileOf("bearer", &a.BearerFile),
 		text("basic_user", &a.BasicUser, userName),
 		secret("basic_password", &a.BasicPassword, password),
-		unshown(text("basic_password_file", &a.BasicPasswordFile, optional(localPath))),
+		fileOf("basic_password", &a.BasicPasswordFile),
 		{name: "header", header: &a.Header},
 	}
 }

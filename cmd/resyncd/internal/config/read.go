@@ -2,18 +2,20 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"resyncd/destination/safe"
-
 	"go.yaml.in/yaml/v3"
+
+	"resyncd/destination/safe"
 )
 
 // parse reads the one YAML document of data as a tree that knows its lines. It returns nil for an empty document and
@@ -180,7 +182,13 @@ func (r *report) sources(node *yaml.Node, flags []Flag, cfg *Config) {
 		} else {
 			r.section(path, item, s.keys())
 		}
-		s.overrule(flags)
+		leaves("defaults", s.Policy.keys(), func(path string, k key) {
+			for _, f := range flags {
+				if f.Key == path {
+					_ = k.set(f.Text) // a problem was told of defaults
+				}
+			}
+		})
 		cfg.Sources = append(cfg.Sources, s)
 	}
 }
@@ -238,4 +246,88 @@ func (r *report) kind(path string, node *yaml.Node, want yaml.Kind, what string)
 		r.add(r.at(node), path, what)
 	}
 	return false
+}
+
+// Problem is one thing wrong with the configuration.
+type Problem struct {
+	// Where is FILE:LINE, a variable or a flag.
+	Where string
+	// Key is the dotted path, "" for none.
+	Key string
+	// What is wrong, and what would be right.
+	What string
+
+	line int
+}
+
+// String is the problem on one line.
+func (p Problem) String() string {
+	if p.Key == "" {
+		return p.Where + ": " + p.What
+	}
+	return p.Where + ": " + p.Key + ": " + p.What
+}
+
+// Error is everything that is wrong with a configuration, in order.
+type Error struct{ Problems []Problem }
+
+// shownProblems bounds the message.
+const shownProblems = 100
+
+// Error implements error.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("invalid configuration:")
+	for _, p := range e.Problems[:min(len(e.Problems), shownProblems)] {
+		b.WriteString("\n  " + p.String())
+	}
+	if more := len(e.Problems) - shownProblems; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
+	}
+	return b.String()
+}
+
+// noLine comes after every line.
+const noLine = math.MaxInt
+
+// outside is the place of a variable or a flag.
+func outside(name string) Problem { return Problem{Where: name, line: noLine} }
+
+// report collects problems, and where each key was set.
+type report struct {
+	file     string
+	origins  map[string]Problem // their places
+	bad      map[string]bool
+	problems []Problem
+}
+
+func newReport(file string) *report {
+	return &report{file: file, origins: map[string]Problem{}, bad: map[string]bool{}}
+}
+
+// at is the place of a node.
+func (r *report) at(node *yaml.Node) Problem {
+	return Problem{Where: fmt.Sprintf("%s:%d", r.file, node.Line), line: node.Line}
+}
+
+func (r *report) add(at Problem, key, what string) {
+	r.bad[key] = true
+	at.Key, at.What = key, what
+	r.problems = append(r.problems, at)
+}
+
+// given reports whether key was set and could be read, so that it may clash with another.
+func (r *report) given(key string) bool {
+	_, ok := r.origins[key]
+	return ok && !r.bad[key]
+}
+
+func (r *report) clash(key, what string) { r.add(r.origins[key], key, what) }
+
+func (r *report) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.line, b.line) })
+	return &Error{r.problems}
 }

@@ -3,13 +3,21 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"net/netip"
+	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
+
 	"resyncd/destination"
+	"resyncd/destination/safe"
 )
 
 // written is the text of a value as it is read back.
@@ -152,4 +160,211 @@ func quoted(text string) string {
 func visible(text string) string {
 	q := quoted(text)
 	return q[1 : len(q)-1]
+}
+
+// Schedule is a checked cron spec, in UTC: no hour is skipped or doubled.
+type Schedule struct {
+	spec string
+	next cron.Schedule
+}
+
+// Next is the first time after t at which s is due; the zero Schedule never is.
+func (s Schedule) Next(t time.Time) time.Time {
+	if s.next == nil {
+		return time.Time{}
+	}
+	return s.next.Next(t.UTC())
+}
+
+// String is the spec as it was written.
+func (s Schedule) String() string { return s.spec }
+
+// ParseSchedule reads a cron spec of five fields or a descriptor such as @daily or @every 15m.
+//
+// cron/v3 panics on some input, reads time zones we do not want, turns "@every -1s" into every second and sleeps for
+// ever on 31 February (dependencies.md 3.3); all of these are refused here.
+func ParseSchedule(spec string) (s Schedule, err error) {
+	err = safe.Do(func() (err error) {
+		s, err = parseSchedule(spec)
+		return err
+	})
+	if _, ok := errors.AsType[*safe.PanicError](err); ok {
+		return Schedule{}, errors.New("is not a cron spec")
+	}
+	return s, err
+}
+
+func parseSchedule(spec string) (Schedule, error) {
+	if len(spec) > 256 {
+		return Schedule{}, errors.New("is not a cron spec: too long")
+	}
+	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
+		return Schedule{}, errors.New("names a time zone: schedules are in UTC, leave the zone out")
+	}
+	if every, ok := strings.CutPrefix(spec, "@every "); ok {
+		d, err := time.ParseDuration(every)
+		if err != nil || d < time.Second || d > 8760*time.Hour {
+			return Schedule{}, errors.New("is not a cron spec: @every takes a duration from 1s to 8760h, such " +
+				"as @every 15m")
+		}
+		return Schedule{spec, cron.Every(d)}, nil
+	}
+	if err := oddField(spec); err != nil {
+		return Schedule{}, err
+	}
+	next, err := cron.ParseStandard(spec)
+	if err != nil {
+		return Schedule{}, fmt.Errorf("is not a cron spec (five fields: minute, hour, day of month, month, day of "+
+			"week; or @hourly, @daily, @weekly, @monthly, @every 15m): %s",
+			strings.ToValidUTF8(err.Error(), "?"))
+	}
+	// The library gives up after five years.
+	if next.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Schedule{}, errors.New("is never due: no such day exists")
+	}
+	return Schedule{spec, next}, nil
+}
+
+// oddField refuses what cron/v3 takes silently: an empty item matches nothing, "*-x" is "*".
+func oddField(spec string) error {
+	for field := range strings.FieldsSeq(spec) {
+		for item := range strings.SplitSeq(field, ",") {
+			if item == "" || strings.HasPrefix(item, "*-") || strings.HasPrefix(item, "?-") {
+				return fmt.Errorf("is not a cron spec: the field %s cannot be read", quoted(field))
+			}
+		}
+	}
+	return nil
+}
+
+const hidden = "(hidden)"
+
+const maxSecret = 64 << 10
+
+// Secret is a text that no log, error, page or export may show (P10). It lies behind a pointer because fmt prints
+// unexported fields.
+type Secret struct{ text *string }
+
+// NewSecret wraps text; the empty text is no secret.
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{&text}
+}
+
+// Reveal is the text itself.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
+// IsSet reports whether there is anything to hide.
+func (s Secret) IsSet() bool { return s.text != nil }
+
+// String hides the text.
+func (s Secret) String() string {
+	if s.text == nil {
+		return ""
+	}
+	return hidden
+}
+
+// Format hides the text from every verb of fmt.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText hides the text from encoding/json, yaml and slog.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// readSecret reads a text without its line end. warn is set if others may read the file.
+func readSecret(path string) (text, warn string, err error) {
+	info, err := os.Stat(path) // a FIFO would block
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		return "", "", errors.New("is not a regular file")
+	case info.Size() > maxSecret:
+		return "", "", errors.New("is too large for a secret")
+	default:
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return "", "", errors.New("cannot be read: " + reason(err))
+	}
+	text = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" {
+		return "", "", errors.New("holds no secret: it is empty")
+	}
+	return text, exposed(path, info.Mode()), nil
+}
+
+// secretFiles reads secrets given by file, and reports whether any was given inline.
+func (r *report) secretFiles(cfg *Config) (inline bool) {
+	inline = r.secretsOf("console", cfg.Console.keys(), cfg)
+	for i := range cfg.Sources {
+		path, a := fmt.Sprintf("sources[%d].auth", i), &cfg.Sources[i].Auth
+		inline = r.secretsOf(path, a.keys(), cfg) || inline
+		for _, name := range slices.Sorted(maps.Keys(a.Header)) {
+			value := a.Header[name]
+			header, isFile := strings.CutSuffix(name, "_file")
+			if !isFile {
+				inline = true
+				continue
+			}
+			delete(a.Header, name)
+			r.secretFile(cfg, path+".header."+name, value.Reveal(), secret(name, &value, headerText))
+			a.Header[header] = value
+		}
+	}
+	return inline
+}
+
+// secretsOf takes for each secret of a section what its file holds.
+func (r *report) secretsOf(path string, keys []key, cfg *Config) (inline bool) {
+	for _, k := range keys {
+		if file, ok := find(keys, k.name+"_file"); ok {
+			inline = inline || k.given()
+			r.secretFile(cfg, join(path, file.name), file.texts()[0], k)
+		}
+	}
+	return inline
+}
+
+// secretFile gives the secret k what is in the file that key names. Problems hold nothing of the content, and not the
+// name of the file, which may be the secret itself.
+func (r *report) secretFile(cfg *Config, key, path string, k key) {
+	if path == "" || !r.given(key) {
+		return
+	}
+	text, warn, err := readSecret(path)
+	if err == nil {
+		if err = k.set(text); err != nil {
+			err = fmt.Errorf("holds no usable secret: it %w", err)
+		}
+	}
+	switch {
+	case err != nil:
+		r.clash(key, "the file "+err.Error())
+	case warn != "":
+		cfg.Warnings = append(cfg.Warnings, warn)
+	}
+}
+
+// exposed warns of a file that others may read; Windows keeps rights elsewhere.
+func exposed(path string, mode os.FileMode) string {
+	if mode.Perm()&0o077 == 0 || runtime.GOOS == "windows" {
+		return ""
+	}
+	return fmt.Sprintf("%s holds a secret and others may read it (mode %04o): run chmod 600 %s", path, mode.Perm(),
+		path)
+}
+
+func reason(err error) string {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		return pe.Err.Error()
+	}
+	return err.Error()
 }

@@ -125,20 +125,19 @@ func Advised(err error) string {
 
 // Verdict counts how sets or Sources went: a run of several is failed only if all failed (contract.md 1).
 type Verdict struct {
-	Parts, Failed, held, misused int
-	Differ, Owed                 bool
+	Parts, Failed int
+	Differ, Owed  bool
+	by            map[int]int // of those that failed, by their code
 }
 
 // Fail counts a part that came to nothing.
 func (v *Verdict) Fail(err error) {
+	if v.by == nil {
+		v.by = map[int]int{}
+	}
+	v.by[Code(context.Background(), err)]++
 	v.Parts++
 	v.Failed++
-	switch Code(context.Background(), err) {
-	case Held:
-		v.held++
-	case Misused:
-		v.misused++
-	}
 }
 
 // Count counts a set by its result.
@@ -155,21 +154,18 @@ func (v *Verdict) Count(r *syncengine.Result) {
 
 // Err is the exit code as an error without text.
 func (v *Verdict) Err() error {
-	code := Done
+	all := v.Parts > 0 && v.Failed == v.Parts
 	switch {
-	case v.Parts > 0 && v.held == v.Parts:
-		code = Held
-	case v.Parts > 0 && v.misused == v.Parts:
-		code = Misused
-	case v.Parts > 0 && v.Failed == v.Parts:
-		code = Failed
+	case all && v.by[Held] == v.Parts:
+		return &Error{Code: Held}
+	case all && v.by[Misused] == v.Parts:
+		return &Error{Code: Misused}
+	case all:
+		return &Error{Code: Failed}
 	case v.Differ:
-		code = Differences
+		return &Error{Code: Differences}
 	case v.Failed > 0 || v.Owed:
-		code = Owed
+		return &Error{Code: Owed}
 	}
-	if code == Done {
-		return nil
-	}
-	return &Error{Code: code}
+	return nil
 }

@@ -38,7 +38,7 @@ func TestRepeats(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var out pad
-				log := New(&out, look.format, slog.LevelDebug, look.tty)
+				log := New(&out, look.asJSON, slog.LevelDebug, look.tty)
 				flooded, calm := log.With(KeySource, "flooded"), log.With(KeySource, "calm")
 				count := func() int { return strings.Count(out.take(), "\n") }
 				for n := range 12_000 { // in five seconds

@@ -19,9 +19,8 @@ import (
 
 // looks are the ways in which New writes.
 var looks = map[string]struct {
-	format Format
-	tty    bool
-}{"text": {FormatText, false}, "json": {FormatJSON, false}, "json on a terminal": {FormatJSON, true}, "terminal": {FormatText, true}}
+	asJSON, tty bool
+}{"text": {false, false}, "json": {true, false}, "json on a terminal": {true, true}, "terminal": {false, true}}
 
 // hostile are texts that must not reach a terminal raw: direction overrides, C0 and C1 controls, line separators,
 // tag characters, bytes that are no UTF-8, and tint's own way back to the escape character.
@@ -32,11 +31,11 @@ func TestNothingHostilePasses(t *testing.T) {
 	for name, look := range looks {
 		for _, bad := range hostile {
 			var out bytes.Buffer
-			log := New(&out, look.format, slog.LevelInfo, look.tty)
+			log := New(&out, look.asJSON, slog.LevelInfo, look.tty)
 			log.With(KeySource, bad).WithGroup("g").Warn(bad, "uri", bad, KeyErr, errors.New(bad), "any", struct{ S string }{bad}, "bytes", []byte(bad),
 				slog.Group("in", "x", bad), "text", marshaler(bad))
 			line := out.String()
-			if look.format == FormatText && look.tty {
+			if !look.asJSON && look.tty {
 				for _, colour := range []string{"\x1b[0m", "\x1b[2m", "\x1b[22m", "\x1b[91m", "\x1b[92m", "\x1b[93m"} {
 					line = strings.ReplaceAll(line, colour, "")
 				}
@@ -58,7 +57,7 @@ func TestJSONKeepsItsMeaning(t *testing.T) {
 	t.Parallel()
 	const text = "a\u202eb \U000e0041 é 日本 \u009b \x1b"
 	var out bytes.Buffer
-	New(&out, FormatJSON, slog.LevelInfo, false).Info(text, KeySource, text)
+	New(&out, true, slog.LevelInfo, false).Info(text, KeySource, text)
 	var line map[string]string
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)
@@ -76,7 +75,7 @@ func TestLevelsAndColours(t *testing.T) {
 	for _, noColor := range []string{"", "1"} {
 		t.Setenv("NO_COLOR", noColor)
 		var out bytes.Buffer
-		log := New(&out, FormatText, slog.LevelWarn, true)
+		log := New(&out, false, slog.LevelWarn, true)
 		log.Info("quiet")
 		log.Warn("loud", KeySource, "lib")
 		if got := out.String(); strings.Contains(got, "quiet") || !strings.Contains(got, "loud") || !strings.Contains(got, "WRN") {
@@ -87,7 +86,7 @@ func TestLevelsAndColours(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	New(&out, FormatText, slog.LevelInfo, false).Info("plain", KeyJob, "7")
+	New(&out, false, slog.LevelInfo, false).Info("plain", KeyJob, "7")
 	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "job=7") {
 		t.Errorf("%q", out.String())
 	}
@@ -102,7 +101,7 @@ func TestTokensAreHidden(t *testing.T) {
 	var nilErr *url.Error
 	for name, look := range looks {
 		var out bytes.Buffer
-		log := New(&out, look.format, slog.LevelInfo, look.tty)
+		log := New(&out, look.asJSON, slog.LevelInfo, look.tty)
 		log = log.With(KeyHub, URL("https://u:"+token+"@hub.example/"+token+"?"+token))
 		_, parse := url.Parse(fmt.Sprintf("https://h.example/%%%s?%s", "zz", token))
 		log.Error("fetch", "uri", URI(inQuery),
@@ -151,12 +150,6 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := ParseLevel("loud"); err == nil {
 		t.Error("loud is accepted")
-	}
-	if f, err := ParseFormat("json"); err != nil || f != FormatJSON {
-		t.Errorf("json: %v, %v", f, err)
-	}
-	if _, err := ParseFormat("xml"); err == nil {
-		t.Error("xml is accepted")
 	}
 }
 

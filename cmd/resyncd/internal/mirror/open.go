@@ -1,3 +1,5 @@
+// Package mirror knows where the mirror of a Source and its state lie, and how they are opened as configured. It
+// refuses to know what is done with them.
 package mirror
 
 import (
@@ -9,13 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/store/blob/dir"
+	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
 )
 
@@ -41,23 +46,20 @@ func (o *Opened) Close() error { return o.closing() }
 
 // Absent says what to do about a state database that is not there.
 func (p *Place) Absent(err error) error {
-	if !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case !errors.Is(err, store.ErrNotFound):
 		return err
+	case !p.AdHoc:
+		return absent("%s was never synchronised: run `resyncd sync %[1]s` first", p.Source.Name)
 	}
-	if !p.AdHoc {
-		return p.never()
+	if state, _, err := dir.Inspect(p.Root); err == nil && state == dir.Marked {
+		return absent("%s carries no state of its own: if it is the mirror of a configured Source, use the Source's "+
+			"name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())
 	}
-	if state, _, ierr := dir.Inspect(p.Root); ierr == nil && state == dir.Marked {
-		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, "+
-			"use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
-	}
-	return &absentError{fmt.Sprintf("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())}
+	return absent("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())
 }
 
-func (p *Place) never() error {
-	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name,
-		p.Source.Name)}
-}
+func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(format, args...)} }
 
 // absentError is store.ErrNotFound in the words of a user.
 type absentError struct{ text string }
@@ -103,9 +105,9 @@ func (o *Opened) unknown() error {
 	case o.Known != nil:
 		return nil
 	case o.AdHoc:
-		return &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
+		return absent("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())
 	}
-	return o.never()
+	return o.Absent(store.ErrNotFound)
 }
 
 // rootState is how a run stands on what lies where the mirror is or shall be.
@@ -137,13 +139,13 @@ func (o *Opened) rootState() (f rootState, err error) {
 // OpenMirror opens the Source's mirror, which must be there, and completes the target.
 func (o *Opened) OpenMirror(write bool) error {
 	f, err := o.rootState()
+	if err == nil && f.id == "" {
+		err = fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
+	}
 	if err != nil {
 		return err
 	}
-	if f.id == "" {
-		return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
-	}
-	return o.openRoot(f, o.options(write))
+	return o.openRoot(f, dir.Options{ReadOnly: !write})
 }
 
 // MakeMirror is OpenMirror for a run: a new mirror is made.
@@ -169,18 +171,14 @@ func (o *Opened) MakeMirror(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.openRoot(f, o.options(true))
-}
-
-func (o *Opened) options(write bool) dir.Options {
-	options := dir.Options{ReadOnly: !write, Durability: dir.DurableFile}
-	if o.Source.Durability == config.DurabilityNone {
-		options.Durability = dir.DurableNone
-	}
-	return options
+	return o.openRoot(f, dir.Options{})
 }
 
 func (o *Opened) openRoot(f rootState, options dir.Options) error {
+	options.Durability = dir.DurableFile
+	if o.Source.Durability == config.DurabilityNone {
+		options.Durability = dir.DurableNone
+	}
 	m, err := dir.Open(o.Root, f.id, options)
 	if errors.Is(err, blob.ErrUnmarked) && o.AdHoc {
 		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or "+
@@ -257,4 +255,143 @@ func PolicyOf(s *config.Source) *fetch.Policy {
 		p.Auth, p.AuthOrigin = &a, u.Scheme+"://"+u.Host
 	}
 	return p
+}
+
+// Opener finds and opens mirrors, as one command line has it.
+type Opener struct {
+	File    string // of the configuration; "" for the one that is found
+	Environ []string
+	Flags   []config.Flag
+	Version string // of the program
+	Log     *slog.Logger
+	Now     func() time.Time
+	Say     func(format string, args ...any) // tells a person
+
+	warned map[string]bool
+}
+
+// openState opens the state database; for reading it must exist.
+func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened, error) {
+	st, err := sqlite.Open(ctx, p.State, sqlite.Options{ReadOnly: !write, Log: op.Log})
+	if err != nil {
+		return nil, p.Absent(err)
+	}
+	o := &Opened{Place: *p, version: op.Version, closing: st.Close}
+	o.Engine = &syncengine.Engine{Store: st, Log: op.Log, Holder: Holder("resyncd", op.Now()), Now: op.Now}
+	return o.after(func() error { return o.Identify(ctx) })
+}
+
+// after is o once steps are done; it is closed when one of them fails.
+func (o *Opened) after(steps ...func() error) (*Opened, error) {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
+	}
+	return o, nil
+}
+
+// OpenKnown opens the state of a Source that was synchronised before. It is read first, as opening it for writing would
+// make it.
+func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
+	o, err := op.openState(ctx, p, false)
+	if err == nil {
+		o, err = o.after(o.unknown)
+	}
+	if err != nil || !write {
+		return o, err
+	}
+	if err := o.Close(); err != nil {
+		return nil, err
+	}
+	return op.openState(ctx, p, true)
+}
+
+// OpenForSync opens state and mirror for a run, and makes what is new. A folder without a URL must be a mirror already.
+func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
+	open := op.openState
+	if p.AdHoc && p.Source.URL == "" {
+		open = op.OpenKnown
+	} else if p.AdHoc {
+		err = p.prepare()
+	}
+	if err == nil {
+		o, err = open(ctx, p, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.after(func() error { return o.checkURL(ctx) }, func() error { return o.MakeMirror(ctx) })
+}
+
+// prepare makes the folder of a `sync URL DIR` mirror. Inspect refuses a link for `.resyncd`, which would lead the
+// state elsewhere.
+func (p *Place) prepare() error {
+	state, _, err := dir.Inspect(p.Root)
+	if err != nil || state != dir.Absent {
+		return err
+	}
+	if err := dir.MakeRoot(p.Root); err != nil {
+		return fmt.Errorf("create the mirror's folder: %w", err)
+	}
+	return nil
+}
+
+// checkURL refuses the URL of another Source than the one that the folder mirrors, unless that never came as far as a
+// set.
+func (o *Opened) checkURL(ctx context.Context) error {
+	if !o.AdHoc || o.Known == nil || strings.EqualFold(hostOf(o.Source.URL), hostOf(o.Known.URL)) {
+		return nil
+	}
+	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
+	if err != nil {
+		return err
+	}
+	if len(sets) > 0 {
+		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source "+
+			"forget %s` first",
+			o.Root, o.Known.URL, o.Label())
+	}
+	if err := o.Engine.Forget(ctx, syncengine.Target{Name: o.Known.Name}, false); err != nil {
+		return err
+	}
+	o.Source.Name, o.Known, o.begun = hostOf(o.Source.URL), nil, true
+	return nil
+}
+
+// OpenCopy opens a temporary copy of the state, and the mirror, if there is one, for reading.
+func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error) {
+	tmp, err := os.MkdirTemp("", "resyncd-plan-")
+	if err != nil {
+		return nil, err
+	}
+	drop := func() error { return os.RemoveAll(tmp) }
+	q := *p
+	q.State = filepath.Join(tmp, StateFile)
+	err = sqlite.Snapshot(ctx, p.State, q.State)
+	if err != nil && (!errors.Is(err, store.ErrNotFound) || p.Source.URL == "") {
+		return nil, errors.Join(p.Absent(err), drop())
+	}
+	if o, err = op.openState(ctx, &q, true); err != nil {
+		return nil, errors.Join(err, drop())
+	}
+	inner := o.closing
+	o.closing = func() error { return errors.Join(inner(), drop()) }
+	known := o.unknown
+	if p.Source.URL != "" {
+		known = func() error { return nil }
+	}
+	return o.after(known, func() error { return o.checkURL(ctx) }, o.openForPlan)
+}
+
+// openForPlan opens a mirror for reading if there is one.
+func (o *Opened) openForPlan() error {
+	f, err := o.rootState()
+	if err != nil {
+		return err
+	}
+	if f.id == "" && f.state != dir.Foreign {
+		return nil
+	}
+	return o.openRoot(f, dir.Options{ReadOnly: true, Unmarked: f.id == ""})
 }

@@ -1,15 +1,22 @@
 package mirror
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/destination"
+	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/store/blob/dir"
+	"resyncd/sync/report"
 )
 
 // Place is where one Source's mirror and state lie.
@@ -40,28 +47,26 @@ var ErrNoSources = errors.New("no Source is configured: add one to the configura
 	"starter), or name the DIR of a `resyncd sync URL DIR` mirror")
 
 // Places resolves NAME arguments; without any, all configured Sources.
-func (op *Opener) Places(names []string) ([]Place, error) {
-	if len(names) > 0 {
-		out := make([]Place, len(names))
-		for i, name := range names {
-			p, err := op.Place(name)
-			if err != nil {
-				return nil, err
-			}
-			out[i] = p
+func (op *Opener) Places(names []string) (out []Place, err error) {
+	for _, name := range names {
+		p, err := op.Place(name)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, p)
+	}
+	if len(names) > 0 {
 		return out, nil
 	}
 	cfg, err := op.Config()
+	if err == nil && len(cfg.Sources) == 0 {
+		err = exit.Usage("%w", ErrNoSources)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.Sources) == 0 {
-		return nil, exit.Usage("%w", ErrNoSources)
-	}
-	out := make([]Place, len(cfg.Sources))
-	for i, s := range cfg.Sources {
-		out[i] = Configured(cfg, s)
+	for _, s := range cfg.Sources {
+		out = append(out, Configured(cfg, s))
 	}
 	return out, nil
 }
@@ -69,7 +74,7 @@ func (op *Opener) Places(names []string) ([]Place, error) {
 // Place resolves one NAME: a path is a mirror folder, a word a configured Source or else a folder here that holds
 // `.resyncd`. The mirror of a configured Source may lie here too.
 func (op *Opener) Place(name string) (Place, error) {
-	if isPath(name) {
+	if strings.ContainsAny(name, "/"+string(filepath.Separator)) || name == "." || name == ".." {
 		return op.Adhoc(name, "")
 	}
 	cfg, err := op.Config()
@@ -77,11 +82,15 @@ func (op *Opener) Place(name string) (Place, error) {
 		return Place{}, err
 	}
 	s, isSource := cfg.Source(name)
-	switch isMirror := holdsReserved(name); {
-	case isSource && isMirror && exists(filepath.Join(name, blob.Reserved, StateFile)):
-		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name,
-			filepath.Separator, name)
-		return Configured(cfg, s), nil
+	reserved, err := os.Stat(filepath.Join(name, blob.Reserved))
+	isMirror := err == nil && reserved.IsDir()
+	if isSource && isMirror {
+		if _, err := os.Lstat(filepath.Join(name, blob.Reserved, StateFile)); err == nil {
+			op.Say("%s is taken for the configured Source of that name; write .%c%[1]s for the folder", name,
+				filepath.Separator)
+		}
+	}
+	switch {
 	case isSource:
 		return Configured(cfg, s), nil
 	case isMirror:
@@ -89,21 +98,6 @@ func (op *Opener) Place(name string) (Place, error) {
 	}
 	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd "+
 		"status`, or `resyncd config check`", name)
-}
-
-func isPath(name string) bool {
-	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." ||
-		name == ".."
-}
-
-func holdsReserved(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, blob.Reserved))
-	return err == nil && info.IsDir()
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // Configured is the place of a Source of the configuration.
@@ -115,7 +109,7 @@ func Configured(cfg *config.Config, s config.Source) Place {
 
 // Adhoc is the place of a `sync URL DIR` mirror; rawURL is "" where the state has to know it.
 func (op *Opener) Adhoc(root, rawURL string) (Place, error) {
-	cfg, err := op.named()
+	cfg, err := op.load(config.Named(op.File, op.Environ)) // other files are of configured Sources
 	if err != nil {
 		return Place{}, err
 	}
@@ -141,31 +135,19 @@ func hostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// Settings lead to the configuration that a command goes by.
-type Settings struct {
-	File    string // "" for none
-	Environ []string
-	Flags   []config.Flag
-	Warn    func(string)
-}
-
 // Config loads the configuration file, if there is one.
-func (s *Settings) Config() (*config.Config, error) {
-	path, err := config.Find(s.File, s.Environ)
+func (op *Opener) Config() (*config.Config, error) {
+	path, err := config.Find(op.File, op.Environ)
 	if err != nil {
 		return nil, exit.Usage("%w", err)
 	}
-	return s.load(path)
+	return op.load(path)
 }
 
-// named loads only a file that was named, for a Source that is not configured.
-func (s *Settings) named() (*config.Config, error) {
-	return s.load(config.Named(s.File, s.Environ))
-}
-
-// load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2.
-func (s *Settings) load(path string) (*config.Config, error) {
-	cfg, err := config.Load(path, s.Environ, s.Flags...)
+// load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2; each oddity is told
+// once.
+func (op *Opener) load(path string) (*config.Config, error) {
+	cfg, err := config.Load(path, op.Environ, op.Flags...)
 	var bad *config.Error
 	switch {
 	case errors.As(err, &bad):
@@ -174,7 +156,81 @@ func (s *Settings) load(path string) (*config.Config, error) {
 		return nil, exit.Usage("%w; name another file with --config, or write one with `resyncd config init`", err)
 	}
 	for _, w := range cfg.Warnings {
-		s.Warn(w)
+		if !op.warned[w] {
+			op.Say("warning: %s", w)
+		}
+		if op.warned == nil {
+			op.warned = map[string]bool{}
+		}
+		op.warned[w] = true
 	}
 	return cfg, nil
 }
+
+// StatusView is the JSON of status (contract.md 3).
+type StatusView struct {
+	Version string                `json:"version"`
+	Sources []report.SourceStatus `json:"sources"`
+}
+
+// Status reads one Source, and which of its sets are feeds.
+func (op *Opener) Status(ctx context.Context, p *Place) (s report.SourceStatus, feeds map[int64]bool, err error) {
+	s = report.SourceStatus{Name: p.Source.Name, URL: p.Source.URL, Sets: []report.SetStatus{}}
+	o, err := op.OpenKnown(ctx, p, false)
+	if errors.Is(err, store.ErrNotFound) && !p.AdHoc {
+		return s, nil, nil
+	}
+	if err != nil {
+		return s, nil, err
+	}
+	s, err = report.StatusOf(ctx, o.Engine.Store, o.Known)
+	s.Expect(p.Expectation(op.Now()))
+	if err == nil {
+		s.Trouble(o.trouble())
+	}
+	feeds = map[int64]bool{}
+	for i := 0; i < len(s.Sets) && err == nil; i++ {
+		set := &s.Sets[i]
+		feeds[set.ID], err = IsFeed(ctx, o.Engine.Store, o.Source.Kind, o.Known.ID, set.CapabilityList)
+	}
+	return s, feeds, errors.Join(err, o.Close())
+}
+
+// IsFeed tells whether a set is a feed, as configured or as found.
+func IsFeed(ctx context.Context, st store.Documents, kind config.Kind, source int64, set string) (bool, error) {
+	if kind == config.KindFeed {
+		return true, nil
+	}
+	doc, err := st.Document(ctx, source, set)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return doc.Kind == string(destination.KindFeed), err
+}
+
+// trouble says what no row can: the mirror is not where it was (F12), or the state takes no more rows.
+func (o *Opened) trouble() string {
+	f, err := o.rootState()
+	if err == nil && o.Known.RootID != "" && f.state != dir.Marked {
+		err = blob.ErrUnmarked
+	}
+	if err != nil {
+		return fmt.Sprintf("mirror %s: %s", o.Root, exit.Advised(err))
+	}
+	if room, _, err := dir.Room(filepath.Dir(o.State)); err == nil && room < LeastRoom {
+		return fmt.Sprintf("state %s: nothing new can be recorded, its disk is full: make room there", o.State)
+	}
+	return ""
+}
+
+// Expectation is what the configuration holds a Source to; nobody pulls an ad hoc mirror by schedule.
+func (p *Place) Expectation(now time.Time) report.Expectation {
+	e := report.Expectation{Now: now}
+	if !p.AdHoc {
+		e.Next, e.Push = p.Source.Schedule.Next, p.Source.Push == config.PushRequired
+	}
+	return e
+}
+
+// LeastRoom is the room on a disk below which no transaction is written.
+const LeastRoom = 16 << 10

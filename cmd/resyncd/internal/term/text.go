@@ -1,11 +1,19 @@
 package term
 
 import (
+	"bytes"
+	"cmp"
+	"embed"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"text/template"
 	"unicode"
 
 	"resyncd/cmd/resyncd/internal/logging"
@@ -170,50 +178,42 @@ func Copied(s report.SourceStatus) report.SourceStatus {
 }
 
 // Summary tells a person what a run did with one set, and what to do next.
-func Summary(label string, r *syncengine.Result) string {
-	r = Result(r)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", r.Source, r.Set)
-	if r.DryRun {
-		would := r.Would
-		if would == nil {
-			would = &syncengine.Would{}
-		}
-		fmt.Fprintf(&b, "  dry run (%s): %d would be fetched (%s, as far as the Source tells lengths), %d deleted; "+
-			"nothing was touched\n",
-			r.Kind, would.Fetch, Bytes(would.Bytes), would.Delete)
-	} else {
-		fmt.Fprintf(&b, "  %s: %d fetched, %d unchanged, %d deleted, %d failed (%d requests, %s, %.1f s)\n",
-			r.Kind, r.Fetched, r.Unchanged, r.Deleted, r.Failed, r.Requests, Bytes(r.Bytes), r.Seconds)
+func Summary(w io.Writer, label string, r *syncengine.Result) error {
+	return Write(w, "result", map[string]any{
+		"Label": label, "Result": Result(r), "Would": cmp.Or(r.Would, &syncengine.Would{}),
+	})
+}
+
+//go:embed *.tmpl
+var templates embed.FS
+
+// texts are the templates, once one of them is asked for.
+var texts = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"bytes": Bytes, "oneLine": OneLine, "quote": strconv.Quote, "yaml": yamlText,
+		"relations": func() []string {
+			return []string{"current", "first", "previous", "next", "last", "prev-archive", "next-archive"}
+		},
+	}).ParseFS(templates, "*.tmpl"))
+})
+
+// Write writes a text for people: what name stands for in the templates, filled with data.
+func Write(w io.Writer, name string, data any) error {
+	var b bytes.Buffer
+	err := texts().ExecuteTemplate(&b, name, data)
+	if err == nil {
+		_, err = w.Write(b.Bytes())
 	}
-	if r.Problem != "" {
-		fmt.Fprintf(&b, "  problem: %s\n", r.Problem)
+	return err
+}
+
+// plainURL is a URL that YAML takes for nothing else.
+var plainURL = regexp.MustCompile(`^https?://[\w./~%?=&+,;@!()*$:-]*[\w./~%?=&+,;@!()*$-]$`)
+
+// yamlText is a value of one line: as it is where it is a plain URL, else quoted.
+func yamlText(text string) string {
+	if plainURL.MatchString(text) {
+		return text
 	}
-	if r.DryRun {
-		return b.String()
-	}
-	if r.GapsFound > 0 {
-		fmt.Fprintf(&b, "  %d gaps found, %d closed\n", r.GapsFound, r.GapsClosed)
-	}
-	if r.Refused > 0 {
-		fmt.Fprintf(&b, "  %d refused (outside scope or policy): resyncd ls --refused %s\n", r.Refused, label)
-	}
-	if r.Held > 0 {
-		fmt.Fprintf(&b, "  %d removals held for you: resyncd ls --held %s, then resyncd approve %s\n", r.Held, label,
-			label)
-	}
-	if r.Owed > 0 {
-		fmt.Fprintf(&b, "  %d owed: resyncd ls --owed %s\n", r.Owed, label)
-	}
-	switch {
-	case r.Unavailable:
-		b.WriteString("  failed: no document of this set could be used\n")
-	case r.InStep && r.Position != nil:
-		fmt.Fprintf(&b, "  in step, up to %s\n", *r.Position)
-	case r.InStep:
-		b.WriteString("  in step\n")
-	default:
-		b.WriteString("  not in step\n")
-	}
-	return b.String()
+	return strconv.QuoteToASCII(text)
 }

@@ -26,15 +26,15 @@ func TestSummary(t *testing.T) {
   1 owed: resyncd ls --owed ./mirror
   not in step
 `
-	if diff := cmp.Diff(want, Summary("./mirror", &r)); diff != "" {
+	if diff := cmp.Diff(want, summary(t, &r)); diff != "" {
 		t.Error(diff)
 	}
 	in := syncengine.Result{Source: "lib", Set: "s", Kind: "none", Position: &position, InStep: true}
-	if got := Summary("./mirror", &in); !strings.HasSuffix(got, "  in step, up to 2026-01-02T03:04:05Z\n") {
+	if got := summary(t, &in); !strings.HasSuffix(got, "  in step, up to 2026-01-02T03:04:05Z\n") {
 		t.Error(got)
 	}
 	dry := syncengine.Result{Source: "lib", Set: "s", Kind: "baseline", DryRun: true, Owed: 3}
-	if diff := cmp.Diff("lib  s\n  dry run (baseline): 0 would be fetched (0 B, as far as the Source tells lengths), 0 deleted; nothing was touched\n", Summary("./mirror", &dry)); diff != "" {
+	if diff := cmp.Diff("lib  s\n  dry run (baseline): 0 would be fetched (0 B, as far as the Source tells lengths), 0 deleted; nothing was touched\n", summary(t, &dry)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -56,4 +56,13 @@ func TestAside(t *testing.T) {
 	if n, err := (&aside{screen: scr, w: &out}).Write([]byte("x\n")); n != 2 || err != nil || out.String() != "x\n" || messages.Len() != 0 {
 		t.Errorf("%d, %v, %q, %q", n, err, out.String(), messages.String())
 	}
+}
+
+func summary(t *testing.T, r *syncengine.Result) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Summary(&b, "./mirror", r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

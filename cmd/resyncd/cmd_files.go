@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,57 +10,41 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/urfave/cli/v2"
-
+	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store/sqlite"
 )
 
-func (sh *shell) backupCommand() *cli.Command {
-	return sh.command("backup [DIR] FILE", 1, 2, &cli.Command{
-		Name: "backup", Usage: "copy the state database, also while it is in use", ArgsUsage: "[DIR] FILE",
-		Description: about("Writes the state as of one instant into the new FILE, whatever writes to it meanwhile: "+
-			"that of all configured Sources, or that of the mirror DIR. It is durable when the command has ended. The "+
-			"mirror's files are copied by any other program, before or after: a state that is older than its files "+
-			"replays harmlessly.\n\n"+
-			"To restore, stop the daemon, put FILE in the place of state.db, remove state.db-wal and "+
-			"state.db-shm, start it.", codesRead,
-			"resyncd backup /backup/resyncd-state.db", "resyncd backup ./mirror /backup/mirror-state.db"),
-		Action: sh.backup,
-	})
-}
-
-func (sh *shell) backup(c *cli.Context) error {
-	p, err := sh.stateOf(c)
+func (sh *shell) backup() error {
+	p, err := sh.stateOf()
 	if err != nil {
 		return err
 	}
-	to := c.Args().Get(c.NArg() - 1)
+	to := sh.c.Args().Get(sh.c.NArg() - 1)
 	if _, err := os.Lstat(to); err == nil {
 		return exit.Usage("%s exists; move it away, or name another file", to)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("back up the state: %w", err)
 	}
-	if err := keepCopy(c.Context, p.State, to); err != nil {
+	if err := keepCopy(sh.c.Context, p.State, to); err != nil {
 		return p.Absent(err)
 	}
 	info, err := os.Stat(to)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.Out, "wrote %s (%s)\n", to, term.Bytes(info.Size()))
-	return err
+	return sh.Print("wrote %s (%s)\n", to, term.Bytes(info.Size()))
 }
 
 // stateOf is where the state lies that is meant: all configured Sources share one.
-func (sh *shell) stateOf(c *cli.Context) (*mirror.Place, error) {
-	if c.NArg() > 1 {
-		p, err := sh.opener(c).Place(c.Args().First())
+func (sh *shell) stateOf() (*mirror.Place, error) {
+	if sh.c.NArg() > 1 {
+		p, err := sh.mirrors.Place(sh.c.Args().First())
 		return &p, err
 	}
-	cfg, err := sh.config(c)
+	cfg, err := sh.mirrors.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -103,4 +88,44 @@ func synced(name string, flag int) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+func (sh *shell) configCheck() error {
+	cfg, err := sh.mirrors.Config()
+	if err != nil {
+		return err
+	}
+	path, err := config.Find(sh.c.String("config"), sh.Environ)
+	if path == "" {
+		path = "defaults (no configuration file was found)"
+	}
+	if err == nil {
+		err = sh.Print("ok: %s, Sources: %d\n", path, len(cfg.Sources))
+	}
+	return err
+}
+
+func (sh *shell) configPrint() error {
+	cfg, err := sh.mirrors.Config()
+	if err != nil {
+		return err
+	}
+	return cfg.Print(sh.Out)
+}
+
+// configInit writes the starter and never overwrites a file.
+func (sh *shell) configInit() error {
+	path := cmp.Or(sh.c.Args().First(), sh.c.String("config"), "resyncd.yaml")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return exit.Usage("%s exists; move it away, or name another file", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(config.Starter())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return sh.Print("wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n", path)
 }
