@@ -195,7 +195,7 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 		case err == nil:
 			r.d.sources.remove(r)
 		case ctx.Err() == nil && r.d.sources.named(r.name) == r: // it goes on
-			r.d.startSource(ctx, r.src, 0)
+			r.d.startSource(ctx, *r.src.Load(), 0)
 		}
 	}()
 	r.part.stop()
@@ -208,7 +208,7 @@ func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err 
 	if err != nil {
 		return "", err
 	}
-	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), r.src))
+	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), *r.src.Load()))
 	defer func() { err = errors.Join(err, o.Close()) }()
 	o.Target.Name = r.name
 	if withMirror {

@@ -89,7 +89,7 @@ func (r *runner) offered(id int64) func(context.Context, int64, []destination.Ch
 
 // warnUnreachable tells once for each Source that a hub on another machine cannot deliver to a loopback address.
 func (r *runner) warnUnreachable(hubs []string) {
-	if !config.Loopback(r.d.listeners.base) || r.src.Push == config.PushOff {
+	if !config.Loopback(r.d.listeners.base) || r.src.Load().Push == config.PushOff {
 		return
 	}
 	for _, hub := range hubs {
@@ -106,8 +106,9 @@ func (r *runner) warnUnreachable(hubs []string) {
 
 // followOptions tie a Follower to queue, keeper and whoever watches.
 func (r *runner) followOptions(id int64) syncengine.FollowOptions {
+	src := r.src.Load()
 	return syncengine.FollowOptions{
-		ReorderGrace: r.src.ReorderGrace, Poll: pauseOf(r.src.Schedule, r.d.o.Now()), Patience: patience,
+		ReorderGrace: src.ReorderGrace, Poll: pauseOf(src.Schedule, r.d.o.Now()), Patience: patience,
 		Later:      func(w syncengine.Work, due time.Time) { r.d.jobs.put(id, queue.Kind(w), due) },
 		Offered:    r.offered(id),
 		Subscribed: r.d.hubs.since(id),

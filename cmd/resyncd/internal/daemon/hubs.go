@@ -224,7 +224,7 @@ func (h *hubs) pace(source int64, suspected bool) {
 	}
 	pause := time.Duration(0)
 	if r := h.d.sources.of(source); r != nil && unreliable {
-		pause = max(pauseOf(r.src.Schedule, h.d.o.Now())/suspectShare, suspectLeast)
+		pause = max(pauseOf(r.src.Load().Schedule, h.d.o.Now())/suspectShare, suspectLeast)
 	}
 	h.d.jobs.Shorten(source, pause)
 }

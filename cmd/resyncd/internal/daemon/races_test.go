@@ -109,7 +109,7 @@ func TestLateChange(t *testing.T) {
 	configured(t, d, config.Source{Name: "lib", URL: "https://b.example/"}, same)
 	<-before.part.done
 	r := d.sources.named("lib")
-	if r == before || r.src.URL != "https://b.example/" || d.sources.of(sub.SourceID) != r || r.seen.gaps[7] == "" {
+	if r == before || r.src.Load().URL != "https://b.example/" || d.sources.of(sub.SourceID) != r || r.seen.gaps[7] == "" {
 		t.Errorf("%+v", r)
 	}
 	if d.sources.named("same") != other {

@@ -29,13 +29,13 @@ const (
 )
 
 // runner has one configured Source followed whenever that is possible (keep); jobs of the queue, requests and hubs come
-// to it from elsewhere. A Source that is configured in another way gets another runner.
+// to it from elsewhere. A Source that is to be fetched in another way gets another runner.
 type runner struct {
 	d     *Daemon
 	name  string
-	src   config.Source
-	woken chan struct{} // look again
-	part  *part         // nil: not started yet
+	src   atomic.Pointer[config.Source] // replaced where only what is agreed with hubs changed
+	woken chan struct{}                 // look again
+	part  *part                         // nil: not started yet
 	seen  *sightings
 	// warned of a hub that cannot reach us.
 	warned atomic.Bool
@@ -47,10 +47,12 @@ type runner struct {
 }
 
 func newRunner(d *Daemon, src config.Source) *runner {
-	return &runner{
-		d: d, name: src.Name, src: src, woken: make(chan struct{}, 1),
+	r := &runner{
+		d: d, name: src.Name, woken: make(chan struct{}, 1),
 		seen: &sightings{found: map[int64]string{}, gaps: map[int64]store.GapState{}},
 	}
+	r.src.Store(&src)
+	return r
 }
 
 // known is the Source's number in the store. Without one nothing may be asked for: 0 stands for all Sources there.
@@ -176,14 +178,15 @@ func (r *runner) await(ctx context.Context, pause time.Duration) bool {
 // follow works on the Source for one run: until ctx ends or it is told to stop (nil), or it cannot be worked on.
 func (r *runner) follow(ctx context.Context) (err error) {
 	d := r.d
-	o := mirror.Over(d.engine, mirror.Configured(d.sources.config(), r.src))
+	src := r.src.Load()
+	o := mirror.Over(d.engine, mirror.Configured(d.sources.config(), *src))
 	defer func() { err = errors.Join(err, o.Close()) }()
-	known, err := d.st.EnsureSource(ctx, r.name, r.src.URL)
+	known, err := d.st.EnsureSource(ctx, r.name, src.URL)
 	if err != nil {
 		return err
 	}
 	d.sources.bind(r, known.ID)
-	d.keeper.SetSource(known.ID, plan(&r.src))
+	d.keeper.SetSource(known.ID, plan(r.src.Load()))
 	if known.Paused {
 		return syncengine.ErrStopped
 	}
@@ -197,7 +200,7 @@ func (r *runner) follow(ctx context.Context) (err error) {
 		return err
 	}
 	o.Fill()
-	o.Target.Client, o.Target.Policy = d.client, mirror.PolicyOf(&r.src)
+	o.Target.Client, o.Target.Policy = d.client, mirror.PolicyOf(src)
 	o.Target.Policy.Meter = new(fetch.Meter) // one client serves all, and each result tells what its own Source cost
 	var f *syncengine.Follower
 	err = d.parts.guarded(func() (err error) { // a bug over one Source's state must not end the others
@@ -235,7 +238,7 @@ func (r *runner) follow(ctx context.Context) (err error) {
 // pull that fell due while nobody followed the Source.
 func (r *runner) begin(ctx context.Context, s *run) {
 	r.d.jobs.put(s.f.SourceID(), queue.KindNotify, time.Time{})
-	if !r.d.schedule(ctx, s.f.SourceID(), &r.src) {
+	if !r.d.schedule(ctx, s.f.SourceID(), r.src.Load()) {
 		r.rediscover(s) // channels may have come or gone
 	}
 }

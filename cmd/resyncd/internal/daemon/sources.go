@@ -97,7 +97,7 @@ func (s *sources) remove(r *runner) {
 // weakestOf is the weakest signature that is taken for a Source.
 func (s *sources) weakestOf(id int64) websub.Method {
 	if r := s.of(id); r != nil {
-		if m, ok := websub.ParseMethod(r.src.MinSignature); ok {
+		if m, ok := websub.ParseMethod(r.src.Load().MinSignature); ok {
 			return m
 		}
 	}
@@ -202,28 +202,56 @@ func (d *Daemon) reload(ctx context.Context) {
 			removed++
 		}
 	}
-	var added, changed []config.Source
+	changed := 0
+	var added []config.Source
 	for _, s := range now.Sources {
-		r := d.sources.named(s.Name)
-		switch was, ok := old.Source(s.Name); {
-		case !ok:
+		was, known := old.Source(s.Name)
+		same := reflect.DeepEqual(was, s)
+		if known && !same {
+			changed++
+		}
+		switch r := d.sources.named(s.Name); {
+		case !known:
 			added = append(added, s)
-		case !reflect.DeepEqual(was, s):
-			changed = append(changed, s)
-		case r == nil: // it was forgotten
+		case r == nil, !reflect.DeepEqual(withoutAgreement(was), withoutAgreement(s)): // nil: it was forgotten
 			d.startSource(ctx, s, 0)
+		case !same:
+			r.agree(&s)
 		case r.isStuck():
 			r.wake()
 		}
 	}
-	d.startSources(ctx, slices.Concat(changed, added))
+	d.startSources(ctx, added)
 	if d.listeners.certs != nil {
 		if err := d.listeners.certs.Reload(); err != nil {
 			d.o.Log.Error("the certificate was not taken over; the old one stays", logging.Err(err))
 		}
 	}
 	d.o.Log.Info("the configuration was read again", "added", len(added), "removed", removed,
-		"changed", len(changed))
+		"changed", changed)
+}
+
+// withoutAgreement leaves out what only hubs and the callback server have to know. The topic of a feed is also what is
+// pulled.
+func withoutAgreement(s config.Source) config.Source {
+	s.Push, s.Lease, s.Secret, s.MinSignature = "", 0, "", ""
+	if s.Kind != config.KindFeed {
+		s.Hub, s.Topic = "", ""
+	}
+	return s
+}
+
+// agree takes over what is agreed with hubs; nothing is stopped.
+func (r *runner) agree(src *config.Source) {
+	r.src.Store(src)
+	if id, err := r.known(); err == nil {
+		r.d.keeper.SetSource(id, plan(src))
+	}
+	if s := r.current(); s != nil {
+		r.rediscover(s) // channels may be wanted that nobody asked for before
+	} else {
+		r.wake()
+	}
 }
 
 // removeSource is for a Source that is no longer configured: it is unsubscribed, mirror and state stay.

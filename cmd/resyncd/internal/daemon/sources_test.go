@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +56,8 @@ sources:
 	}
 }
 
-// TestReload: what is agreed with hubs begins a Source anew as what is fetched does, also by way of the defaults.
+// TestReload: what is fetched, or how, begins a Source anew, also by way of the defaults; what is agreed with hubs stops
+// nothing.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	const before = `
@@ -86,7 +88,14 @@ callback: { listen: "127.0.0.1:1" }
 sources:
   - { name: a, url: "https://a.example/", auth: { bearer: hunter2 }, push: required, lease: 24h, min_signature: sha256 }
   - { name: b, url: "https://b.example/", include: ["**/x"] }
-`, kept: []string{"b"}},
+`, kept: []string{"a", "b"}},
+		"hub and topic": {after: `
+callback: { listen: "127.0.0.1:1" }
+defaults: { lease: 24h }
+sources:
+  - { name: a, url: "https://a.example/", auth: { bearer: hunter2 }, hub: "https://hub.example/", topic: "https://a.example/t" }
+  - { name: b, url: "https://b.example/", include: ["**/x"], secret: off }
+`, kept: []string{"a", "b"}},
 		"defaults reach the Sources": {after: before + "defaults: { max_resource: 1GiB }\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,6 +111,9 @@ sources:
 				if r == nil {
 					t.Fatalf("nobody is to follow %s", s.Name)
 				}
+				if !reflect.DeepEqual(*r.src.Load(), s) {
+					t.Errorf("%s is followed by another configuration", s.Name)
+				}
 				if r == was[s.Name] {
 					kept = append(kept, s.Name)
 				}
@@ -110,6 +122,20 @@ sources:
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTopicOfFeed: the topic of a feed is also what is read, and so no mere agreement with a hub.
+func TestTopicOfFeed(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	feed := config.Source{Name: "f", URL: "https://f.example/", Kind: config.KindFeed}
+	configured(t, d, feed)
+	before := d.sources.named("f")
+	feed.Topic = "https://f.example/topic"
+	configured(t, d, feed)
+	if d.sources.named("f") == before {
+		t.Error("it is read as before")
 	}
 }
 
