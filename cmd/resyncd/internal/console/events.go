@@ -37,15 +37,15 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := orEnding(r.Context())
 	defer cancel()
 	out := newDrip(w, streamTime)
+	changed := c.Data.Changed() // before the listener looks at the page, or it would miss what changes meanwhile
 	if _, err := io.WriteString(out, "retry: 3000\nevent: hello\ndata: {}\n\n"); err != nil {
 		return
 	}
-	c.tell(ctx, out)
+	c.tell(ctx, out, changed)
 }
 
 // tell joins events that come close together.
-func (c *console) tell(ctx context.Context, out io.Writer) {
-	changed := c.Data.Changed()
+func (c *console) tell(ctx context.Context, out io.Writer, changed <-chan struct{}) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for n := int64(1); ; {

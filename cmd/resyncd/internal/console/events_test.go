@@ -100,6 +100,36 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestChangeAtHello: what changes while a listener is being greeted, and may already look at the page, is told.
+func TestChangeAtHello(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now(), "")
+		l := &greeted{listener{header: http.Header{}}, f}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/events", nil)
+		r.Host = "localhost"
+		New(Options{Data: f}).ServeHTTP(l, r)
+		if _, events := l.sent(); len(events) != 1 {
+			t.Errorf("%d events", len(events))
+		}
+	})
+}
+
+// greeted has something change as soon as it is greeted.
+type greeted struct {
+	listener
+	f *fake
+}
+
+func (g *greeted) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "event: hello\n") {
+		g.f.change()
+	}
+	return g.listener.Write(p)
+}
+
 // TestEventsEnd: when the server is to end, and when its listener leaves.
 func TestEventsEnd(t *testing.T) {
 	t.Parallel()
