@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type entry struct {
 	known  store.Source
 	status report.SourceStatus
 	feeds  map[int64]bool
-	owed   *store.Resource // one that was tried in vain
+	owed   *store.Resource // one that was tried in vain, where that is shown
 }
 
 func newBoard(d *Daemon) *board {
@@ -153,6 +154,9 @@ func (b *board) read(ctx context.Context, dirty map[string]bool) error {
 		if errors.Is(err, store.ErrNotFound) { // forgotten just now
 			continue
 		}
+		if err == nil {
+			err = b.triedInVain(ctx, e)
+		}
 		if err != nil {
 			return err
 		}
@@ -196,10 +200,8 @@ func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*
 		return nil, err
 	}
 	src, _ := b.d.sources.config().Source(known.Name)
-	owed := int64(0)
 	for i := range e.status.Sets {
 		set := &e.status.Sets[i]
-		owed += set.Owed
 		if old != nil && old.feeds[set.ID] {
 			e.feeds[set.ID] = true
 		} else if e.feeds[set.ID], err = mirror.IsFeed(ctx, b.d.st, src.Kind, known.ID,
@@ -207,25 +209,24 @@ func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*
 			return nil, err
 		}
 	}
-	if owed > 0 {
-		e.owed, err = b.triedInVain(ctx, known.ID)
-	}
-	return e, err
+	return e, nil
 }
 
 // owedSample is how many owed resources are looked at for one that tells why.
 const owedSample = 50
 
-// triedInVain is an owed resource that says why resources are owed: the one that was tried most often, nil if none was
-// tried yet.
-func (b *board) triedInVain(ctx context.Context, source int64) (worst *store.Resource, err error) {
-	rs, err := b.d.st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterOwed, Limit: owedSample})
+// triedInVain adds an owed resource that says why resources are owed: the one that was tried most often.
+func (b *board) triedInVain(ctx context.Context, e *entry) error {
+	if !slices.ContainsFunc(e.status.Sets, func(s report.SetStatus) bool { return s.Owed > 0 }) {
+		return nil
+	}
+	rs, err := b.d.st.Scan(ctx, store.ScanQuery{SourceID: e.known.ID, Filter: store.FilterOwed, Limit: owedSample})
 	for _, r := range rs {
-		if r.Work.Attempts > 0 && (worst == nil || r.Work.Attempts > worst.Work.Attempts) {
-			worst = r
+		if r.Work.Attempts > 0 && (e.owed == nil || r.Work.Attempts > e.owed.Work.Attempts) {
+			e.owed = r
 		}
 	}
-	return worst, err
+	return err
 }
 
 // tell says to all who listen that something may be another than before.

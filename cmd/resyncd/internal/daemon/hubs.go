@@ -190,9 +190,12 @@ func (h *hubs) count(m miss) (suspect bool) {
 func (h *hubs) suspects(source int64) map[int64]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[int64]bool{}
+	var out map[int64]bool // few Sources have any, and all are asked for
 	for id, set := range h.set[source] {
 		if set.missed >= suspectAfter {
+			if out == nil {
+				out = map[int64]bool{}
+			}
 			out[id] = true
 		}
 	}

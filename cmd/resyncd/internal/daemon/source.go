@@ -52,11 +52,14 @@ func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView
 	if err != nil {
 		return console.SourceView{}, err
 	}
-	out := console.SourceView{Row: k.d.row(s, e)}
 	if e == nil { // never worked on
-		return out, nil
+		return console.SourceView{Row: k.d.row(s, e)}, nil
 	}
-	id := e.known.ID
+	if err := k.d.board.triedInVain(ctx, e); err != nil {
+		return console.SourceView{}, err
+	}
+	s.Owed = e.owed
+	out, id := console.SourceView{Row: k.d.row(s, e)}, e.known.ID
 	if out.Sets, err = k.sets(ctx, s, id); err != nil {
 		return out, err
 	}

@@ -167,26 +167,26 @@ func aboutOwed(s *Standing, set *report.SetStatus) []console.Finding {
 func aboutGaps(s *Standing, set *report.SetStatus) []console.Finding {
 	for i := range set.Gaps {
 		g := &set.Gaps[i]
+		state := store.GapState(g.State)
+		if !state.Open() && (state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor) {
+			continue
+		}
 		hole := fmt.Sprintf("between %s and %s", stampOf(g.From.Time), stampOf(g.Until.Time))
-		f := say("open", hole)
-		switch state := store.GapState(g.State); {
+		switch {
 		case state == store.GapLagging:
 			patience := ""
 			if s.GapPatience > 0 {
 				patience = fmt.Sprintf("; after %s everything is compared", console.Span(s.GapPatience))
 			}
-			f = say("lagging", stampOf(g.Found.Time), hole, patience)
+			return []console.Finding{say("lagging", stampOf(g.Found.Time), hole, patience)}
 		case state == store.GapBaseline:
-			f = say("baseline", hole)
+			return []console.Finding{say("baseline", hole)}
 		case state.Open():
-		case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
-			continue
+			return []console.Finding{say("open", hole)}
 		case s.Feeds[set.ID]:
-			f = say("cut short", hole)
-		default:
-			f = say("unprovable", hole)
+			return []console.Finding{say("cut short", hole)}
 		}
-		return []console.Finding{f}
+		return []console.Finding{say("unprovable", hole)}
 	}
 	return nil
 }
