@@ -32,7 +32,7 @@ func (r *runner) between(
 		return "", r.errIdle()
 	}
 	defer s.jobs.Done()
-	within, cancel := s.within(ctx)
+	within, cancel := until(ctx, s.ending)
 	defer cancel()
 	if s.take(within) {
 		defer s.release()

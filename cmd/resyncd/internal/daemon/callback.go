@@ -56,7 +56,7 @@ func (d *Daemon) rediscover(ctx context.Context, id, _ int64) error {
 	if s == nil {
 		return errNobodyFollows
 	}
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := until(ctx, s.ending)
 	defer cancel()
 	return s.f.Rediscover(ctx)
 }

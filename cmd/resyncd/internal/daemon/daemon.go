@@ -23,6 +23,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
 )
 
 // endWithin is how long an orderly end may take (F4); what is not done by then is done again after the next start.
@@ -78,7 +79,7 @@ func New(o Options) *Daemon {
 		sources: sources{cfg: o.Config, byName: map[string]*runner{}, byID: map[int64]*runner{}},
 	}
 	d.board, d.hubs, d.operator = newBoard(d), newHubs(d), newOperator(d)
-	d.jobs = newJobs(o.Now, d.jobFailed)
+	d.jobs = jobs{queue.NewLocal(queue.LocalOptions{Now: o.Now, Failed: d.jobFailed})}
 	return d
 }
 

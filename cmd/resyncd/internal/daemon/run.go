@@ -43,11 +43,6 @@ func (s *run) end() {
 	s.jobs.Wait()
 }
 
-// within is ctx, ended with the run too. cancel must be called.
-func (s *run) within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
-	return until(ctx, s.ending)
-}
-
 // until is ctx, ended with something else too. cancel must be called.
 func until(ctx context.Context, ending <-chan struct{}) (within context.Context, cancel context.CancelFunc) {
 	within, cancel = context.WithCancel(ctx)

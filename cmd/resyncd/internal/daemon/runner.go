@@ -257,7 +257,7 @@ func (r *runner) rediscover(s *run) {
 	}
 	go func() {
 		defer s.jobs.Done()
-		ctx, cancel := s.within(context.Background())
+		ctx, cancel := until(context.Background(), s.ending)
 		defer cancel()
 		if err := s.f.Rediscover(ctx); err != nil && !s.isEnding() {
 			r.d.o.Log.Debug("what a Source offers could not be read anew", logging.KeySource, r.name, logging.Err(err))
@@ -272,7 +272,7 @@ func (r *runner) work(ctx context.Context, kind queue.Kind) error {
 		return nil // the next run begins with everything that is to be done
 	}
 	defer s.jobs.Done()
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := until(ctx, s.ending)
 	defer cancel()
 	if !s.take(ctx) {
 		return nil

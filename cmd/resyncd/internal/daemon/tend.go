@@ -103,10 +103,6 @@ func (d *Daemon) lastPull(ctx context.Context, id int64) (time.Time, error) {
 // jobs is when work on Sources runs.
 type jobs struct{ *queue.Local }
 
-func newJobs(now func() time.Time, failed func(queue.Job, int, time.Time, error)) jobs {
-	return jobs{queue.NewLocal(queue.LocalOptions{Now: now, Failed: failed})}
-}
-
 // put asks for a job; a Local takes any that has a kind.
 func (j jobs) put(id int64, kind queue.Kind, due time.Time) {
 	_ = j.Put(context.Background(), queue.Job{Source: id, Kind: kind, Due: due})
