@@ -133,11 +133,10 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []console.Finding) {
 	if set.Held > 0 {
 		found = append(found, say("held", count(set.Held, "removal is", "removals are")))
 	}
-	found = append(found, aboutOwed(s, set)...)
-	found = append(found, aboutGaps(s, set)...)
+	found = append(found, aboutOwed(s, set), aboutGaps(s, set))
 	found = append(found, aboutPush(s, set)...)
 	if !slices.ContainsFunc(found, func(f console.Finding) bool { return f.Level > console.Good }) {
-		found = append(found, aboutTime(s, set)...)
+		found = append(found, aboutTime(s, set))
 	}
 	if set.Refused > 0 {
 		found = append(found, say("refused", count(set.Refused, "resource is", "resources are")))
@@ -145,26 +144,26 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []console.Finding) {
 	return found
 }
 
-func aboutOwed(s *Standing, set *report.SetStatus) []console.Finding {
+func aboutOwed(s *Standing, set *report.SetStatus) (none console.Finding) {
 	many := count(set.Owed, "resource is", "resources are")
 	switch {
 	case set.Owed == 0:
-		return nil
+		return none
 	case s.Halted != nil: // which says why
-		return []console.Finding{say("owed by the disk", many)}
+		return say("owed by the disk", many)
 	case s.Owed == nil || s.Owed.Work.Attempts == 0:
-		return []console.Finding{say("fetching", many)}
+		return say("fetching", many)
 	}
 	work := &s.Owed.Work
 	f := say("owed", many, hint(cmp.Or(work.Cause, work.Class)), Clipped(work.Reason))
 	if due := work.Due.Time(); !due.IsZero() {
 		f.Why += " Tried again " + s.when(due) + "."
 	}
-	return []console.Finding{f}
+	return f
 }
 
 // aboutGaps tells of the oldest gap that is open, or that nobody can close and that is news; the page lists all.
-func aboutGaps(s *Standing, set *report.SetStatus) []console.Finding {
+func aboutGaps(s *Standing, set *report.SetStatus) (none console.Finding) {
 	for i := range set.Gaps {
 		g := &set.Gaps[i]
 		state := store.GapState(g.State)
@@ -178,28 +177,28 @@ func aboutGaps(s *Standing, set *report.SetStatus) []console.Finding {
 			if s.GapPatience > 0 {
 				patience = fmt.Sprintf("; after %s everything is compared", console.Span(s.GapPatience))
 			}
-			return []console.Finding{say("lagging", stampOf(g.Found.Time), hole, patience)}
+			return say("lagging", stampOf(g.Found.Time), hole, patience)
 		case state == store.GapBaseline:
-			return []console.Finding{say("baseline", hole)}
+			return say("baseline", hole)
 		case state.Open():
-			return []console.Finding{say("open", hole)}
+			return say("open", hole)
 		case s.Feeds[set.ID]:
-			return []console.Finding{say("cut short", hole)}
+			return say("cut short", hole)
 		}
-		return []console.Finding{say("unprovable", hole)}
+		return say("unprovable", hole)
 	}
-	return nil
+	return none
 }
 
 // aboutTime says why a set is not known to be in step though nothing went wrong.
-func aboutTime(s *Standing, set *report.SetStatus) []console.Finding {
+func aboutTime(s *Standing, set *report.SetStatus) (none console.Finding) {
 	due := set.NextPull.Time
 	switch {
 	case set.InStep:
 	case set.LastPull.IsZero():
-		return []console.Finding{say("first pull of the set")}
+		return say("first pull of the set")
 	case !due.IsZero() && due.Before(s.Now):
-		return []console.Finding{say("late", s.when(due), s.when(set.LastPull.Time))}
+		return say("late", s.when(due), s.when(set.LastPull.Time))
 	}
-	return nil
+	return none
 }
