@@ -187,19 +187,15 @@ func (h *hubs) count(m miss) (suspect bool) {
 }
 
 // suspects are the sets of a Source whose hub does not tell of changes.
-func (h *hubs) suspects(source int64) map[int64]bool {
+func (h *hubs) suspects(source int64) (sets []int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out map[int64]bool // few Sources have any, and all are asked for
 	for id, set := range h.set[source] {
 		if set.missed >= suspectAfter {
-			if out == nil {
-				out = map[int64]bool{}
-			}
-			out[id] = true
+			sets = append(sets, id)
 		}
 	}
-	return out
+	return sets
 }
 
 // delivered takes note that a hub told of something.

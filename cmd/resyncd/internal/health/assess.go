@@ -32,7 +32,7 @@ type Standing struct {
 	Halted                error           // why the mirror takes no files
 	State                 error           // why the state database was not written last
 	Unread                error           // what kept the last pull from being whole; told by sets where there are any
-	Suspect               map[int64]bool  // sets whose hub does not tell of changes
+	Suspect               []int64         // sets whose hub does not tell of changes
 	Rejected              string          // why a notification was not taken lately, "" for none
 	Deaf                  bool            // hubs cannot reach our callback
 	Owed                  *store.Resource // one that was tried in vain, nil for none

@@ -22,7 +22,7 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 func healthy() *Standing {
 	return &Standing{
 		Now: noon, Configured: true, Following: true, Push: config.PushAuto, Poll: 15 * time.Minute, Again: 15 * time.Second, Next: noon.Add(5 * time.Minute),
-		GapPatience: 24 * time.Hour, Feeds: map[int64]bool{}, Suspect: map[int64]bool{},
+		GapPatience: 24 * time.Hour, Feeds: map[int64]bool{},
 		Status: report.SourceStatus{Name: "lib", URL: "https://lib.example/", Sets: []report.SetStatus{{
 			ID: 7, CapabilityList: "https://lib.example/c.xml", InStep: true, LastPull: ago(time.Minute), NextPull: ago(-14 * time.Minute),
 			Channels: []report.ChannelStatus{{Kind: "change", State: "active"}},
@@ -151,7 +151,7 @@ func TestAssess(t *testing.T) {
 		{"switched off", func(s *Standing) { channel(s, store.SubOff, "", "") }, console.Good, "in step", []string{"Renew brings it back"}},
 		{"required, switched off", func(s *Standing) { channel(s, store.SubOff, "", ""); s.Push = config.PushRequired }, console.Warn, "no channel", []string{"required"}},
 		{"required, no hub", func(s *Standing) { set(s).Channels, s.Push = nil, config.PushRequired }, console.Warn, "no channel", []string{"push: auto"}},
-		{"silent", func(s *Standing) { s.Suspect[7] = true }, console.Warn, "hub is silent", []string{"did not tell of"}},
+		{"silent", func(s *Standing) { s.Suspect = []int64{7} }, console.Warn, "hub is silent", []string{"did not tell of"}},
 		{"wrong signatures", func(s *Standing) { s.Rejected = "signature" }, console.Warn, "push rejected", []string{"wrong signature", "secret: off"}},
 		{"too large", func(s *Standing) { s.Rejected = "too_large" }, console.Warn, "push rejected", []string{"callback.max_body"}},
 		{"inbox full", func(s *Standing) { s.Rejected = "busy" }, console.Warn, "push rejected", []string{"come again"}},

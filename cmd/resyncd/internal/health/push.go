@@ -1,6 +1,8 @@
 package health
 
 import (
+	"slices"
+
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/store"
@@ -48,7 +50,7 @@ func aboutPush(s *Standing, set *report.SetStatus) []console.Finding {
 
 // aboutLive tells what is wrong with a channel that has a lease.
 func aboutLive(s *Standing, set *report.SetStatus) (found []console.Finding) {
-	if s.Suspect[set.ID] {
+	if slices.Contains(s.Suspect, set.ID) {
 		found = append(found, say("suspect"))
 	}
 	if why := words().Rejections[s.Rejected]; why != "" {
