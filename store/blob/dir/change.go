@@ -129,9 +129,9 @@ func (c *change) syncTouched(size int) error {
 	return parallel(len(later), func(i int) error { return c.syncFolder(later[i]) })
 }
 
-// syncFolder syncs one folder. A missing one was pruned by a call that syncs its parent.
+// syncFolder syncs one folder, as its name leads to it now. A missing one was pruned by a call that syncs its parent.
 func (c *change) syncFolder(path string) error {
-	h, err := c.m.folders.acquire(path, time.Time{}, nil)
+	h, err := c.m.folders.acquire(path, time.Now(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

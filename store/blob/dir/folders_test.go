@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +37,68 @@ func TestFolderMovedAside(t *testing.T) {
 	put(t, m, "a/b/k", "third")
 	if err := m.Trash(t.Context(), []blob.TrashItem{{Key: "a/b/k", ID: "i"}})[0]; err != nil {
 		t.Errorf("Trash without its folder: %v", err)
+	}
+}
+
+// TestDroppedFolderStaysDropped: a reader may open a folder before another call drops it and put it into the table
+// afterwards. A later change still syncs the folders that have the names by then, so that it survives a power cut (P4).
+func TestDroppedFolderStaysDropped(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, m *Mirror, c *change, late func()){
+		"place": func(t *testing.T, m *Mirror, c *change, late func()) {
+			s := staged(t, m, "new").(*stage)
+			if err := c.placeStage(s, &blob.Placement{Stage: s, Key: "a/new"}); err != nil {
+				t.Fatal(err)
+			}
+			late()
+		},
+		"remove": func(t *testing.T, m *Mirror, c *change, late func()) {
+			put(t, m, "a/b/k", "k")
+			put(t, m, "a/b/stays", "s")
+			c.m.folders.closeUnused()
+			err := c.removeName(0, "a/b/k", func(_ *change, _ int, h *cachedFolder, name string) error { return removeFile(h.folder, name) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			late()
+			c.prune(map[string]struct{}{"a/b": {}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, path := newMirror(t, Options{})
+			put(t, m, "a/old", "old")
+			dropped, err := m.folders.top.child("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Remove(t.Context(), []string{"a/old"})[0]; err != nil {
+				t.Fatal(err)
+			}
+			c := m.newChange()
+			change(t, m, c, func() { m.folders.release(m.folders.insert(dropped, time.Now())) })
+			var mu sync.Mutex
+			var synced []os.FileInfo
+			m.sync.syncFile = func(f *os.File) error {
+				mu.Lock()
+				defer mu.Unlock()
+				info, err := f.Stat()
+				synced = append(synced, info)
+				return err
+			}
+			if err := c.commit(1); err != nil {
+				t.Fatal(err)
+			}
+			for touched := range c.touched {
+				want, err := os.Stat(filepath.Join(path, touched))
+				if err != nil || !slices.ContainsFunc(synced, func(is os.FileInfo) bool { return os.SameFile(is, want) }) {
+					t.Errorf("%q was not synced (%v)", touched, err)
+				}
+			}
+			if _, there := c.touched["a/b"]; name == "remove" && !there {
+				t.Error("a folder that is there was taken for one that was removed")
+			}
+		})
 	}
 }
 

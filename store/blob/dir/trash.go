@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"resyncd/store/blob"
 )
@@ -260,7 +261,7 @@ func (c *change) pruneOne(path string) bool {
 	c.m.prune.Lock()
 	defer c.m.prune.Unlock()
 	above, name := split(path)
-	h, err := c.m.folders.acquire(above, c.started, nil)
+	h, err := c.m.folders.acquire(above, time.Now(), nil) // not a folder that was removed meanwhile
 	if err != nil {
 		return false
 	}
