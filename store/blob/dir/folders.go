@@ -158,9 +158,6 @@ func (c *folders) trim(to int) {
 
 // forget takes a handle out of the table. The caller holds mu.
 func (c *folders) forget(h *cachedFolder) {
-	if h.gone {
-		return
-	}
 	h.gone = true
 	delete(c.open, h.path)
 	if h.refs == 0 {

@@ -241,3 +241,52 @@ func walSize(t *testing.T, path string) int64 {
 	}
 	return info.Size()
 }
+
+// TestSessionFails: after its first failure a session does nothing, nothing of its transaction is committed and nobody is
+// told, and the next one is not touched by it; no rows stay open, which would keep their connection (P4).
+func TestSessionFails(t *testing.T) {
+	t.Parallel()
+	r := inTemp(t)
+	own := errors.New("own")
+	for name, fail := range map[string]func(s *Session){
+		"statement": func(s *Session) { s.Exec("INSERT INTO nowhere VALUES (1)") },
+		"value":     func(s *Session) { s.Get("SELECT 'x'", nil, new(int64)) },
+		"own":       func(s *Session) { s.Fail(own) },
+		"in a loop": func(s *Session) {
+			for range s.Rows("SELECT 1 UNION SELECT 2 UNION SELECT 3") {
+				s.Fail(own)
+			}
+		},
+		"no row": func(s *Session) { One(s, func(n *int64) []any { return []any{n} }, "SELECT id FROM item WHERE id < 0") },
+	} {
+		told := 0
+		err := r.Write(t.Context(), name, func(s *Session) {
+			s.AfterCommit(func() { told++ })
+			s.WhenReadable(func() { told++ })
+			r.add(s)
+			fail(s)
+			r.add(s)
+			if rows := All(s, func(n *int64) []any { return []any{n} }, "SELECT id FROM item"); rows != nil || !s.Failed() {
+				t.Errorf("%s: it went on: %d", name, rows)
+			}
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), name+": ") || told != 0 || r.items(t) != 1 {
+			t.Errorf("%s: %v, told %d times, %d items", name, err, told, r.items(t))
+		}
+		for range 2 * readers { // each would keep a connection
+			s := r.Read(t.Context(), name)
+			if fail(s); s.Err() == nil {
+				t.Errorf("%s: no error of a read", name)
+			}
+			for range r.Read(t.Context(), name).Rows("SELECT 1 UNION SELECT 2") {
+				break
+			}
+		}
+		if n := r.r.db.Stats().InUse; n != 0 {
+			t.Errorf("%s: %d connections are still in use", name, n)
+		}
+	}
+	if err := r.put(); err != nil || r.items(t) != 2 {
+		t.Errorf("afterwards: %v, %d items", err, r.items(t))
+	}
+}
