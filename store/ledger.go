@@ -78,4 +78,8 @@ type Ledger interface {
 	TrashedOf(ctx context.Context, sourceID int64, uri string) (Trashed, error)
 	// History returns the events of one URI in the order they were recorded; the last 100 at least.
 	History(ctx context.Context, sourceID int64, uri string) ([]Event, error)
+	// Edits returns the edits of one record by (Observed, Digest); empty for an unknown one.
+	Edits(ctx context.Context, sourceID int64, uri string) ([]Edit, error)
+	// EditsOf returns the edits of several records, aligned with uris. Answers for the same URI share their bodies.
+	EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]Edit, error)
 }

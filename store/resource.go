@@ -63,7 +63,7 @@ type Want struct {
 	// the documents meanwhile (State WantNone for none); nil for a want that is not pushed (coverage.md 2).
 	Pushed bool
 	Listed *Want
-	// Inline says that the bytes come with the document itself and are kept by Contents until they
+	// Inline says that the bytes come with the document itself and are kept (Resources.Content) until they
 	// are on disk. The URI is only an identity then, and is never requested.
 	Inline bool
 	// Meta is JSON of the document's data about an inline resource for people, "" for none.
@@ -162,6 +162,9 @@ type Resources interface {
 	// ByKeys returns, aligned with names (as those of Names), the resource with that file, with all
 	// wants; nil for none.
 	ByKeys(ctx context.Context, sourceID int64, names []string) ([]*Resource, error)
+	// Content returns the bytes that came with a document for a resource and are not in the mirror yet, or ErrNotFound.
+	// They go with the resource.
+	Content(ctx context.Context, resourceID int64) ([]byte, error)
 }
 
 // NameUse is how a name is used.

@@ -3,8 +3,8 @@
 // the wire; it holds no rule about which version wins, those live in sync.
 //
 // [Store] is the whole contract, made of smaller ones: callback needs [Subscriptions] and [Inbox],
-// destination/subscribe Subscriptions only, sync nearly all. What concerns the data of a Source is written by
-// [Committer] alone, as one [Commit] under a [Claim], which is refused once somebody else has taken over.
+// destination/subscribe Subscriptions only, sync nearly all. What concerns the data of a Source is written as one
+// [Commit] under a [Claim] alone, which is refused once somebody else has taken over.
 //
 // A [Source] has [Set]s, a set has [Resource]s. A resource carries what sets want of it ([Want]), what lies in the
 // mirror ([Have]) and what is still to be done ([Work]). What a set knows of the time that passed are Intervals, with
@@ -25,32 +25,17 @@ import (
 // anything else is a failure of the medium, wrapped with what was tried.
 type Store interface {
 	Sources
-	Sets
 	Resources
-	Contents
-	Edits
 	Documents
 	Ledger
 	Subscriptions
 	Inbox
 	Requests
 	Chronicle
-	Claims
-	Committer
-	Maintainer
-	io.Closer
-}
-
-// Committer is the only way to write a Source's data.
-type Committer interface {
 	// Commit applies all of c in one transaction that is durable when it returns nil, or nothing of
 	// it: ErrFenced if c.Claim is no longer the newest of its Source, ErrNameTaken or ErrFull as
 	// these say. A cancelled ctx does not stop it, because what was done on disk must be recorded.
 	Commit(ctx context.Context, c *Commit) error
-}
-
-// Maintainer keeps a database that runs for years small and quick.
-type Maintainer interface {
 	// Tidy does one bounded slice of housekeeping and reports whether more is left. It needs no
 	// claim and may run at any time; call it after a run that wrote something. It drops
 	//
@@ -67,4 +52,5 @@ type Maintainer interface {
 	Tidy(ctx context.Context) (more bool, err error)
 	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any. It reads the whole database.
 	Check(ctx context.Context) error
+	io.Closer
 }

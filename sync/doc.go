@@ -8,7 +8,7 @@
 //
 // # From an entry of a Change List to a file
 //
-// [Engine.Run] is a [Follower] that is asked once. It takes the Source's claim (store.Claims), finds out what is
+// [Engine.Run] is a [Follower] that is asked once. It takes the Source's claim (store.Sources), finds out what is
 // offered (destination.Discover) and has each set pulled by a pull.Puller, while a transfer.Reconciler fetches beside
 // it. A daemon has the same done by slices [WorkPull].
 //

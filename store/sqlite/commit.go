@@ -10,7 +10,7 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// Commit implements store.Committer.
+// Commit implements store.Store.
 func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	p := &commit{s: s, c: c, source: c.Claim.SourceID, checked: map[int64]bool{}}
 	if err := s.fenced(ctx, "record a step", c.Claim, p.apply); err != nil {

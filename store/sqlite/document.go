@@ -148,7 +148,7 @@ func editFields(e *store.Edit) []any {
 		column.InstantAt(&e.Received), &e.Evidence, &e.Body}
 }
 
-// Edits implements store.Edits.
+// Edits implements store.Ledger.
 func (s *Store) Edits(ctx context.Context, sourceID int64, uri string) ([]store.Edit, error) {
 	found, err := s.EditsOf(ctx, sourceID, []string{uri})
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Store) Edits(ctx context.Context, sourceID int64, uri string) ([]store.
 	return found[0], nil
 }
 
-// EditsOf implements store.Edits.
+// EditsOf implements store.Ledger.
 func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]store.Edit, error) {
 	r := s.db.Read(ctx, "read the edits of records")
 	out := make([][]store.Edit, len(uris))
@@ -187,7 +187,7 @@ func (p *commit) edits() {
 		})
 }
 
-// Content implements store.Contents.
+// Content implements store.Resources.
 func (s *Store) Content(ctx context.Context, resourceID int64) ([]byte, error) {
 	r := s.db.Read(ctx, fmt.Sprintf("read the content kept for resource %d", resourceID))
 	return dbfile.One(r, func(body *[]byte) []any { return []any{body} },

@@ -8,7 +8,7 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// How much history is kept (store.Maintainer) and shown.
+// How much history is kept (store.Store) and shown.
 const (
 	keepGaps      = 100
 	keepRuns      = 200

@@ -72,7 +72,7 @@ func stateFields(t *store.SetState) []any {
 		column.InstantAt(&t.LastPull), &t.Estimated, &t.Flawed}
 }
 
-// EnsureSet implements store.Sets.
+// EnsureSet implements store.Sources.
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (set store.Set, err error) {
 	err = s.fenced(ctx, "record a set", c, func(tx *dbfile.Session) {
 		tx.Repeatable()
@@ -89,7 +89,7 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 	return set, err
 }
 
-// Sets implements store.Sets.
+// Sets implements store.Sources.
 func (s *Store) Sets(ctx context.Context, sourceID int64) (found []store.Set, err error) {
 	err = s.db.ReadFew(ctx, "list sets", true, func(r *dbfile.Session) {
 		found = dbfile.All(r, setFields, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
@@ -99,7 +99,7 @@ func (s *Store) Sets(ctx context.Context, sourceID int64) (found []store.Set, er
 
 const countWhat = "count what a set has outstanding"
 
-// Counts implements store.Sets.
+// Counts implements store.Sources.
 func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
 	r := s.db.Read(ctx, countWhat)
 	sourceID, known := ownerOf(r, setID)
@@ -117,7 +117,7 @@ func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
 	return counts(r, all, setID, from-1, to), r.Err()
 }
 
-// Withheld implements store.Sets.
+// Withheld implements store.Sources.
 func (s *Store) Withheld(ctx context.Context, setID int64) (store.Counts, error) {
 	r := s.db.Read(ctx, countWhat)
 	return counts(r, "0", setID), r.Err()
@@ -159,7 +159,7 @@ func (s *Store) lockPath(sourceID int64) string {
 	return fmt.Sprintf("%s-source-%d.lock", s.db.Path(), sourceID)
 }
 
-// Claim implements store.Claims.
+// Claim implements store.Sources.
 func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store.Claim, func() error, error) {
 	if !s.db.Writable() {
 		return store.Claim{}, nil, fmt.Errorf("claim a source: %w", store.ErrReadOnly)

@@ -95,7 +95,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Check implements store.Maintainer.
+// Check implements store.Store.
 func (s *Store) Check(ctx context.Context) error { return s.db.Check(ctx) }
 
 // Snapshot copies the database at from, as of one instant, into the new file to (mode 0600), whether or not a process

@@ -15,7 +15,7 @@ import (
 // tidyEvents is how many events one slice reads, tidyRows how many rows of other history it drops.
 const tidyEvents, tidyRows = 20_000, 1000
 
-// How much of the chronicle is kept (store.Width, store.Maintainer), and of what push leaves: a
+// How much of the chronicle is kept (store.Width, store.Store), and of what push leaves: a
 // request for so long after its last sign of life, because an old one would surprise the operator who
 // starts a daemon, and tombstones to answer hubs.
 const (
@@ -38,7 +38,7 @@ func keepPoints(w store.Width) time.Duration {
 	}
 }
 
-// Tidy implements store.Maintainer.
+// Tidy implements store.Store.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	if !s.db.Writable() {
 		return false, fmt.Errorf("tidy the state database: %w", store.ErrReadOnly)
