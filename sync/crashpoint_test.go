@@ -9,7 +9,6 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/store/blob/dir"
 	"resyncd/sync/transfer"
 )
 
@@ -104,7 +103,7 @@ func TestKillAtEachStep(t *testing.T) {
 			t.Parallel()
 			for steps := int64(0); ; steps++ {
 				r := newRigIn(t, ramDir(t), source.Options{}, many(6))
-				r.mirror.Durability = dir.DurableNone
+				r.mirror.Unsynced = true
 				r.tune = func(t *Target) { t.Delete = mode }
 				r.must()
 				r.put("d0/r000.txt", "changed")
@@ -135,7 +134,7 @@ func TestKillInBaseline(t *testing.T) {
 	t.Parallel()
 	for steps := int64(0); ; steps++ {
 		r := newRigIn(t, ramDir(t), source.Options{ListSize: 3, ListEvery: -1}, many(7))
-		r.mirror.Durability = dir.DurableNone
+		r.mirror.Unsynced = true
 		write(t, r.path("d0/r000.txt"), "in the way")
 		write(t, r.path("d0/r003.txt"), "body 3")
 		write(t, r.root+"/mine.txt", "not of the Source")

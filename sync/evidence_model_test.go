@@ -16,7 +16,6 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
-	"resyncd/store/blob/dir"
 )
 
 // evWorld is a random history of one odd Source and the real engine, one run after the other.
@@ -123,7 +122,7 @@ func evHistory(rt *rapid.T, folder string, o *oddities, y *evTally) {
 func newEvidence(rt *rapid.T, folder string, o *oddities, y *evTally) *evWorld {
 	h := &evWorld{rt: rt, odd: o, fate: &fate{}, tally: y}
 	h.rig = newRigIn(rt, folder, source.Options{}, nil)
-	h.rig.fetch, h.rig.mirror.Durability = quick, dir.DurableNone
+	h.rig.fetch, h.rig.mirror.Unsynced = quick, true
 	h.tune = func(t *Target) { t.DeleteGuard = 1; t.Mirror = fatedMirror{t.Mirror, h.fate} }
 	begun := time.Now()
 	h.engine = func(e *Engine) {

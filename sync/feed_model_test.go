@@ -17,7 +17,6 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
-	"resyncd/store/blob/dir"
 	"resyncd/sync/plan"
 )
 
@@ -151,7 +150,7 @@ func newFeedWorld(rt *rapid.T, folder string, o *feedOddities, y *feedTally) *fe
 	o.sane()
 	h := &feedWorld{rt: rt, odd: o, fate: &fate{}, tally: y, gaps: map[string]bool{}}
 	h.rig = newRigIn(rt, folder, source.Options{}, nil)
-	h.rig.fetch, h.rig.mirror.Durability = quick, dir.DurableNone
+	h.rig.fetch, h.rig.mirror.Unsynced = quick, true
 	h.tune = func(t *Target) {
 		t.Kind, t.URL = KindFeed, h.srv.URL+feedPath
 		t.Mirror = fatedMirror{t.Mirror, h.fate}

@@ -12,7 +12,6 @@ import (
 
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
-	"resyncd/store/blob/dir"
 	"resyncd/store/sqlite"
 	"resyncd/sync/merge"
 )
@@ -40,7 +39,7 @@ type message struct {
 func newTwin(t tester, c *chronicle, folder, name string) *twin {
 	t.Helper()
 	r := &rig{t: t, src: c.src, srv: c.srv, root: folder + "/mirror", db: folder + "/state.db", fetch: quick, opts: c.opts}
-	r.mirror.Durability = dir.DurableNone
+	r.mirror.Unsynced = true
 	w := &twin{c: c, name: name, fate: &fate{}, seen: &sampler{r: r, tr: c.truth, last: map[string]int{}}}
 	w.pusher = &pusher{rig: r, jobs: map[Work]time.Time{}, wake: make(chan struct{}, 1)}
 	r.engine = func(e *Engine) {

@@ -18,7 +18,6 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
-	"resyncd/store/blob/dir"
 	"resyncd/sync/merge"
 )
 
@@ -100,7 +99,7 @@ func newMachine(rt *rapid.T, folder string) *machine {
 	}
 	m := &machine{bodies: map[string]string{}, reach: keep < 0 || o.Archive > 0}
 	m.rig = newRigIn(rt, folder, o, nil)
-	m.rig.fetch, m.rig.mirror.Durability = quick, dir.DurableNone
+	m.rig.fetch, m.rig.mirror.Unsynced = quick, true
 	if rapid.IntRange(0, 3).Draw(rt, "list only") == 0 {
 		m.hide, m.reach = hideChangeList(m.rig), false
 		m.interpose(nil)

@@ -10,7 +10,6 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
-	"resyncd/store/blob/dir"
 	"resyncd/sync/report"
 	"resyncd/sync/transfer"
 )
@@ -237,7 +236,7 @@ func TestDeleteModes(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			r := newRigIn(t, ramDir(t), source.Options{}, many(12))
-			r.mirror.Durability = dir.DurableNone
+			r.mirror.Unsynced = true
 			r.tune = func(t *Target) { t.Delete = mode }
 			r.must()
 			r.src.Delete("d0/r000.txt")

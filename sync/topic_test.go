@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"resyncd/store"
-	"resyncd/store/blob/dir"
 	"resyncd/sync/pull"
 )
 
@@ -250,7 +249,7 @@ func TestFeedKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	for steps := int64(0); ; steps++ {
 		s := newSite(t, nil, posts(1, 4)...)
-		s.mirror.Durability = dir.DurableNone
+		s.mirror.Unsynced = true
 		s.sync()
 		edited := post{id: "tag:test,2024:p2", day: 8, text: "edited"}
 		s.feed(append(posts(3, 7), edited, post{id: "tag:test,2024:p1", day: 8, gone: true})...)

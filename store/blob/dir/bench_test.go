@@ -13,19 +13,19 @@ import (
 func BenchmarkPlace(b *testing.B) {
 	text := []byte(strings.Repeat("x", 4<<10))
 	for _, c := range []struct {
-		name  string
-		group int
-		whole bool
-		d     Durability
+		name     string
+		group    int
+		whole    bool
+		unsynced bool
 	}{
-		{"none", 500, false, DurableNone},
-		{"one by one", 1, true, DurableFile},
-		{"eight by eight", 8, true, DurableFile},
-		{"groups of 500, each synced", 500, false, DurableFile},
-		{"groups of 500", 500, true, DurableFile},
+		{"none", 500, false, true},
+		{"one by one", 1, true, false},
+		{"eight by eight", 8, true, false},
+		{"groups of 500, each synced", 500, false, false},
+		{"groups of 500", 500, true, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			m, _ := newMirror(b, Options{Durability: c.d})
+			m, _ := newMirror(b, Options{Unsynced: c.unsynced})
 			m.sync.whole = m.sync.whole && c.whole
 			group := make([]blob.Placement, 0, c.group)
 			flush := func() {
@@ -61,7 +61,7 @@ func BenchmarkPlace(b *testing.B) {
 
 // BenchmarkStat: one look at a file in a folder that is open (goal 6 of performance.md: every file of a mirror in milliseconds).
 func BenchmarkStat(b *testing.B) {
-	m, _ := newMirror(b, Options{Durability: DurableNone})
+	m, _ := newMirror(b, Options{Unsynced: true})
 	for i := range 50 {
 		put(b, m, fmt.Sprintf("host/a/b/%d/f", i), "x")
 	}

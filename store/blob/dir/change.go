@@ -174,14 +174,14 @@ type syncer struct {
 	syncWhole, syncFile func(*os.File) error
 }
 
-func (y *syncer) init(top *folder, d Durability) error {
+func (y *syncer) init(top *folder, durable bool) error {
 	h, err := top.handle()
 	if err != nil {
 		return err
 	}
 	y.fs = h
-	y.durable = d == DurableFile
-	y.whole = y.durable && canSyncWhole(h)
+	y.durable = durable
+	y.whole = durable && canSyncWhole(h)
 	y.fresh = map[string]uint64{}
 	y.syncWhole, y.syncFile = syncWhole, (*os.File).Sync
 	return nil

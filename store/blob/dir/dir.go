@@ -33,15 +33,6 @@ const (
 	defaultFolders = 64
 )
 
-// Durability is how durable a change is when Place and the like return.
-type Durability uint8
-
-// The durabilities of contract.md 2.
-const (
-	DurableFile Durability = iota // a change without an error survives a power cut
-	DurableNone                   // written back by the system at any time
-)
-
 // Options of Open.
 type Options struct {
 	// ReadOnly opens beside a running daemon: it creates nothing, sweeps nothing and refuses every
@@ -49,8 +40,9 @@ type Options struct {
 	ReadOnly bool
 	// Unmarked opens a folder that is no mirror root (yet), for a dry run; only together with ReadOnly.
 	Unmarked bool
-	// Durability is DurableFile by default.
-	Durability Durability
+	// Unsynced leaves changes to the system, which writes them back at any time. Without it a change without an error
+	// survives a power cut (contract.md 2).
+	Unsynced bool
 	// folders is how many unused folders stay open, 64 if zero; tests make it smaller.
 	folders int
 }
@@ -104,7 +96,7 @@ func Open(path, id string, opt Options) (m *Mirror, err error) {
 		m.folds, err = foldsCase(top)
 	}
 	if err == nil {
-		err = m.sync.init(top, opt.Durability)
+		err = m.sync.init(top, !opt.Unsynced)
 	}
 	if err == nil && !opt.ReadOnly {
 		m.area, err = openStageArea(top)

@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 		opt  Options
 	}{
 		{"durable", Options{}},
-		{"not durable, one folder open", Options{folders: 1, Durability: DurableNone}},
+		{"not durable, one folder open", Options{folders: 1, Unsynced: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -95,6 +95,6 @@ func TestContract(t *testing.T) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	m, _ := newMirror(t, Options{folders: 3, Durability: DurableNone})
+	m, _ := newMirror(t, Options{folders: 3, Unsynced: true})
 	blobtest.Model(t, m)
 }

@@ -104,7 +104,7 @@ func TestDroppedFolderStaysDropped(t *testing.T) {
 
 func TestOpenFoldersAreBounded(t *testing.T) {
 	t.Parallel()
-	m, _ := newMirror(t, Options{folders: 5, Durability: DurableNone})
+	m, _ := newMirror(t, Options{folders: 5, Unsynced: true})
 	for i := range 60 {
 		put(t, m, fmt.Sprintf("%d/%d/f", i, i), "x")
 	}
@@ -126,7 +126,7 @@ func TestOpenFoldersAreBounded(t *testing.T) {
 // TestWalkManyNames: more names in a folder than are held in memory at a time.
 func TestWalkManyNames(t *testing.T) {
 	t.Parallel()
-	m, path := newMirror(t, Options{Durability: DurableNone})
+	m, path := newMirror(t, Options{Unsynced: true})
 	const n = 3*chunk + 7
 	for i := range n {
 		if err := os.WriteFile(filepath.Join(path, fmt.Sprint(i)), nil, 0o644); err != nil {

@@ -17,7 +17,7 @@ import (
 // does.
 func TestParentSwapped(t *testing.T) {
 	t.Parallel()
-	m, path := newMirror(t, Options{Durability: DurableNone, folders: 1})
+	m, path := newMirror(t, Options{Unsynced: true, folders: 1})
 	at, real := filepath.Join(path, "dir"), filepath.Join(path, "real")
 	put(t, m, "real/own", "x")
 	put(t, m, "dir/own", "x")
@@ -76,7 +76,7 @@ func TestParentSwapped(t *testing.T) {
 // as a file.
 func TestFileSwapped(t *testing.T) {
 	t.Parallel()
-	m, path := newMirror(t, Options{Durability: DurableNone})
+	m, path := newMirror(t, Options{Unsynced: true})
 	at := filepath.Join(path, "file")
 	stop := make(chan struct{})
 	var swapper sync.WaitGroup

@@ -213,7 +213,7 @@ func TestWhereAFileWentIsSyncedFirst(t *testing.T) {
 
 func TestNotDurableSyncsNothing(t *testing.T) {
 	t.Parallel()
-	m, path := newMirror(t, Options{Durability: DurableNone})
+	m, path := newMirror(t, Options{Unsynced: true})
 	l := watch(m, path)
 	place(t, m, group(t, m, 3, "a/%d"))
 	place(t, m, group(t, m, 30, "b/%d"))

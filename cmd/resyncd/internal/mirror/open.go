@@ -175,10 +175,7 @@ func (o *Opened) MakeMirror(ctx context.Context) error {
 }
 
 func (o *Opened) openRoot(f rootState, options dir.Options) error {
-	options.Durability = dir.DurableFile
-	if o.Source.Durability == config.DurabilityNone {
-		options.Durability = dir.DurableNone
-	}
+	options.Unsynced = o.Source.Durability == config.DurabilityNone
 	m, err := dir.Open(o.Root, f.id, options)
 	if errors.Is(err, blob.ErrUnmarked) && o.AdHoc {
 		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or "+
