@@ -20,7 +20,7 @@ type row struct {
 	same    bool
 	moved   bool // the disk differed from the row
 	doubted bool // the file counts for nothing
-	// newest is the newest version that the entries of the batch tell.
+	// newest is the newest version that the reading told behind the entry at hand.
 	newest store.Version
 	// told is the last entry with the row's own instant; a second one is news.
 	told store.Version
@@ -35,26 +35,34 @@ type row struct {
 func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
 	uris := make([]string, 0, len(p.Batch))
 	rows, all := make(map[string]*row, len(p.Batch)), make([]row, len(p.Batch))
-	for i := range p.Batch {
-		u, v := p.Batch[i].URI, p.Batch[i].Cand.Version
-		r := rows[u]
+	for i := len(p.Batch) - 1; i >= 0; i-- {
+		e := &p.Batch[i]
+		r := rows[e.URI]
 		if r == nil {
 			r = &all[len(uris)]
-			r.before, r.newest, rows[u] = merge.Sum{}, v, r
-			uris = append(uris, u)
+			rows[e.URI] = r
+			uris = append(uris, e.URI)
 		}
-		if merge.Relate(v, r.newest) == merge.Newer {
-			r.newest = v
+		if v := e.Cand.Version; !e.Baseline && !e.Hinted {
+			newer, same := merge.Relate(r.newest, v) == merge.Newer, merge.SameReading(r.newest, v)
+			if e.explained = same && newer; !e.explained {
+				r.newest = v
+			}
 		}
 	}
 	found, err := p.o.Site.Store.Lookup(ctx, p.o.Site.SourceID, p.o.Set.ID, uris)
 	if err != nil {
 		return nil, err
 	}
+	var unknown []store.Resource
 	for i, u := range uris {
 		r := rows[u]
 		if r.res = found[i]; r.res == nil {
-			r.res = &store.Resource{SourceID: p.o.Site.SourceID, URI: u}
+			if len(unknown) == 0 {
+				unknown = make([]store.Resource, min(len(uris)-i, 256))
+			}
+			r.res, unknown = &unknown[0], unknown[1:]
+			r.res.SourceID, r.res.URI = p.o.Site.SourceID, u
 			continue
 		}
 		if w := r.res.WantFor(p.o.Set.ID); w != nil {
@@ -103,7 +111,7 @@ func (p *Planner) mergeEntry(r *row, e *Entry) {
 	switch {
 	case d == merge.Repeat:
 		r.same = true
-	case d == merge.Ask && r.explained(e):
+	case d == merge.Ask && e.explained:
 	case d == merge.Replace, d == merge.Ask:
 		w := p.made(d, e, current)
 		if p.News != nil && !e.Baseline {
@@ -143,12 +151,6 @@ func (p *Planner) made(d merge.Decision, e *Entry, current *store.Want) store.Wa
 		w.Refused = p.o.Refused(e.URI)
 	}
 	return w
-}
-
-// explained reports whether a newer entry of the same reading settles what an entry contradicts.
-func (r *row) explained(e *Entry) bool {
-	return !e.Baseline && merge.SameReading(r.newest, e.Cand.Version) &&
-		merge.Relate(r.newest, e.Cand.Version) == merge.Newer
 }
 
 // vague reports an entry that may be news although it has the row's instant: at the edge of the last reading, or the

@@ -30,8 +30,10 @@ type Entry struct {
 	Pushed   bool
 	Hinted   bool // proves nothing: the Source is asked
 	Edge     bool // may be missing from the last reading
-	Note     *transfer.Note
-	Item     *Item // of a topic; then Baseline to Edge do not count
+	// explained: a newer entry of its reading follows, so what this one contradicts is not asked.
+	explained bool
+	Note      *transfer.Note
+	Item      *Item // of a topic; then Baseline to Edge do not count
 }
 
 // Options are the set and rules of a planner.
