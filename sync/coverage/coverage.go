@@ -9,24 +9,17 @@ import (
 	"resyncd/store"
 )
 
-// Coverage is what is known of the changes of one set: sorted closed intervals of Source time in which nothing is
-// missed (coverage.md 3). Proven is what the Source's own documents prove; Joint is that and signed notifications
-// together.
-//
-// A baseline's interval is stored as beginning one microsecond before Floor. Intervals of Joint may touch without being
-// joined: a document and a notification join only where they share more than an instant, or a lost notification that
-// ends where the document ends would stay hidden.
-//
-// Methods never write into the slices they were given.
+// Coverage are the sorted closed intervals of Source time in which no change of a set is missed (coverage.md 3). Methods
+// never write into the slices they were given.
 type Coverage struct {
 	// Floor is A of the last complete baseline, or where a set without one begins; NoTime before.
-	Floor         store.Micros
+	Floor store.Micros
+	// Proven is what documents prove, Joint that and signed notifications together. A baseline begins right before Floor.
 	Proven, Joint []store.Interval
 }
 
-// OpenList is what an open Change List proves that begins at from and whose newest entry happened at last: it ends 1 us
-// before that instant, in which more may happen; without a dated entry (NoTime) it is the instant from, never "now".
-// One whose entries all have the instant of its from begins right before it, so that the hole before it is seen.
+// OpenList is what an open Change List from an instant proves; last is that of its newest entry, in which more may
+// happen, NoTime for none. Where both are one, it begins right before, so that the hole before it is seen.
 func OpenList(from, last store.Micros) store.Interval {
 	if !last.Known() || last < from {
 		return store.Interval{From: from, Until: from}
@@ -34,19 +27,18 @@ func OpenList(from, last store.Micros) store.Interval {
 	return store.Interval{From: min(from, last-1), Until: last - 1}
 }
 
-// Clip cuts iv at limit, the Source's clock, beyond which nothing that is said proves anything (F40). It may become
-// empty.
+// Clip cuts an interval at the Source's clock, beyond which nothing is proven (F40). It may become empty.
 func Clip(iv store.Interval, limit store.Micros) store.Interval {
 	iv.Until = min(iv.Until, limit)
 	return iv
 }
 
-// clone is a copy that shares nothing.
+// Clone returns a copy that shares nothing.
 func (c *Coverage) Clone() Coverage {
 	return Coverage{Floor: c.Floor, Proven: slices.Clone(c.Proven), Joint: slices.Clone(c.Joint)}
 }
 
-// usable tells an interval that holds something.
+// Usable reports whether an interval holds something.
 func Usable(iv store.Interval) bool {
 	return iv.From.Known() && iv.Until.Known() && iv.From <= iv.Until
 }
@@ -58,16 +50,14 @@ func (c *Coverage) AddDocument(iv store.Interval) {
 	}
 }
 
-// AddNotification adds what a signed notification proves together with the documents: nothing beyond limit, which is
-// the Source's clock; nothing at all where that is unknown.
+// AddNotification adds what a signed notification proves until limit, the Source's clock; nothing where that is unknown.
 func (c *Coverage) AddNotification(iv store.Interval, limit store.Micros) {
 	if iv = Clip(iv, limit); Usable(iv) {
 		c.rejoin(append(slices.Clone(c.Joint), iv))
 	}
 }
 
-// AddBaseline records a complete baseline as of a: everything before a is known. What was known beyond stays, so that a
-// position never goes back; one older than the last adds nothing.
+// AddBaseline adds a complete baseline as of a. What was known beyond stays; one older than the last adds nothing.
 func (c *Coverage) AddBaseline(a store.Micros) {
 	if !a.Known() || c.Floor.Known() && a < c.Floor {
 		return
@@ -75,8 +65,8 @@ func (c *Coverage) AddBaseline(a store.Micros) {
 	c.add(store.Interval{From: store.Beginning, Until: a - 1}, &a)
 }
 
-// Reset records a complete baseline as of a after the Source's history went back (F65, F73): nothing that was known
-// before counts any more. It is the only way for a position to decrease.
+// Reset begins anew with a baseline as of a, because the Source's history went back (F65, F73). Only here a position
+// decreases.
 func (c *Coverage) Reset(a store.Micros) {
 	if a.Known() {
 		*c = Coverage{Floor: store.NoTime}
@@ -84,20 +74,15 @@ func (c *Coverage) Reset(a store.Micros) {
 	}
 }
 
-// StartAt makes a set without a baseline begin at t: what happened before is nobody's business. It does nothing once
-// there is a floor.
+// StartAt makes a set without a floor begin at t.
 func (c *Coverage) StartAt(t store.Micros) {
 	if !c.Floor.Known() {
 		c.AddBaseline(t)
 	}
 }
 
-// Skip gives up a hole that no document can prove, so that the set goes on behind it (coverage.md 4). The caller
-// records it as unprovable.
-func (c *Coverage) Skip(hole store.Interval) { c.AddDocument(hole) }
-
-// Accept makes Joint one interval from the first instant to the last, on evidence that is no interval by itself: the
-// rules 2 to 4 for closing a gap (coverage.md 4). Proven stays.
+// Accept covers an interval in Joint by the rules 2 to 4 for closing a gap (coverage.md 4), so that it joins all that it
+// touches.
 func (c *Coverage) Accept(iv store.Interval) {
 	if !Usable(iv) {
 		return
@@ -113,11 +98,10 @@ func (c *Coverage) Accept(iv store.Interval) {
 	c.rejoin(append(joint, iv))
 }
 
-// Position is P: up to here nothing is missed, as far as documents and signed notifications together say. NoTime before
-// there is a floor.
+// Position is P, up to which nothing is missed; NoTime without a floor.
 func (c *Coverage) Position() store.Micros { return c.end(c.Joint) }
 
-// ProvenPosition is the same for the Source's own documents alone; a scheduled pull goes on from here.
+// ProvenPosition is that of documents alone; a scheduled pull goes on from here.
 func (c *Coverage) ProvenPosition() store.Micros { return c.end(c.Proven) }
 
 func (c *Coverage) end(list []store.Interval) store.Micros {
@@ -127,8 +111,7 @@ func (c *Coverage) end(list []store.Interval) store.Micros {
 	return list[0].Until
 }
 
-// FirstHole is the first hole in what documents prove: its From is the proven position and its Until where the next
-// interval begins.
+// FirstHole is the first hole in Proven, from the proven position to where the next interval begins.
 func (c *Coverage) FirstHole() (store.Interval, bool) {
 	if holes := c.holes(c.Proven); len(holes) > 0 {
 		return holes[0], true
@@ -136,18 +119,14 @@ func (c *Coverage) FirstHole() (store.Interval, bool) {
 	return store.Interval{}, false
 }
 
-// Holes are the holes in Joint behind P, in order. Where two intervals touch without being joined, the hole is one
-// instant wide or none: From is not before Until.
-func (c *Coverage) Holes() []store.Interval { return c.holes(c.Joint) }
-
-// Unheard are the holes in Joint that end where a notification begins; what ends where a document begins is the
-// business of documents.
+// Unheard are the holes in Joint that end where a notification begins; the others are the business of documents.
 func (c *Coverage) Unheard() []store.Interval {
-	return slices.DeleteFunc(c.Holes(), func(h store.Interval) bool {
+	return slices.DeleteFunc(c.holes(c.Joint), func(h store.Interval) bool {
 		return slices.ContainsFunc(c.Proven, func(p store.Interval) bool { return p.From == h.Until })
 	})
 }
 
+// holes are those behind the position. One between intervals that touch unjoined is an instant wide, or nothing.
 func (c *Coverage) holes(list []store.Interval) []store.Interval {
 	if !c.Floor.Known() {
 		return nil
@@ -159,7 +138,7 @@ func (c *Coverage) holes(list []store.Interval) []store.Interval {
 	return holes
 }
 
-// add joins a document's interval, and moves the floor if one is given.
+// add joins an interval of documents, and moves the floor if one is given.
 func (c *Coverage) add(iv store.Interval, floor *store.Micros) {
 	proven := append(c.wide(c.Proven), iv)
 	joint := c.wide(c.Joint)
@@ -179,7 +158,7 @@ func (c *Coverage) add(iv store.Interval, floor *store.Micros) {
 	c.rejoin(joint)
 }
 
-// rejoin makes Joint anew out of what documents prove and the given joint intervals.
+// rejoin makes Joint of Proven and the given intervals.
 func (c *Coverage) rejoin(joint []store.Interval) {
 	proven := c.wide(c.Proven)
 	all := slices.Clone(proven)
@@ -200,8 +179,8 @@ func (c *Coverage) rejoin(joint []store.Interval) {
 	c.Joint = c.narrow(out)
 }
 
-// joins decides whether b, which does not begin before a, and a are one interval of Joint: they overlap, or they touch
-// with ends of the same kind.
+// joins reports whether a, and b that does not begin before it, are one interval of Joint: they overlap, or touch with
+// ends of one kind. A lost notification that ends where a document ends would stay hidden otherwise.
 func joins(a, b store.Interval, proven []store.Interval) bool {
 	if b.Until <= a.Until && b.From > a.From || b.From < min(a.Until, b.Until) {
 		return true
@@ -214,15 +193,14 @@ func joins(a, b store.Interval, proven []store.Interval) bool {
 	return ends == begins
 }
 
-// touch: b begins not later than right behind the end of a. Instants are whole microseconds, so neighbours touch.
+// touch reports whether b begins not later than right behind the end of a.
 func touch(a, b store.Interval) bool { return b.From-1 <= a.Until }
 
 func within(iv store.Interval, list []store.Interval) bool {
 	return slices.ContainsFunc(list, func(p store.Interval) bool { return p.From <= iv.From && iv.Until <= p.Until })
 }
 
-// wide is a copy of list in which what begins before the floor begins where time does, because a baseline says all
-// about what was before it. So a notification from right before the floor overlaps it.
+// wide copies a list and lets what begins before the floor begin where time does, because a baseline tells all before it.
 func (c *Coverage) wide(list []store.Interval) []store.Interval {
 	list = slices.Clone(list)
 	for i := range list {
@@ -233,7 +211,7 @@ func (c *Coverage) wide(list []store.Interval) []store.Interval {
 	return list
 }
 
-// narrow is the opposite of wide: nothing is stored of what lies before the baseline.
+// narrow is the opposite of wide.
 func (c *Coverage) narrow(list []store.Interval) []store.Interval {
 	if c.Floor.Known() && len(list) > 0 && list[0].From < c.Floor {
 		list[0].From = c.Floor - 1

@@ -72,7 +72,7 @@ func TestCoverage(t *testing.T) {
 		if c.ProvenPosition() != tt.proven || c.Position() != tt.joint {
 			t.Errorf("%s: proven %d, joint %d; want %d, %d", tt.name, c.ProvenPosition(), c.Position(), tt.proven, tt.joint)
 		}
-		if diff := cmp.Diff(tt.holes, c.Holes()); diff != "" {
+		if diff := cmp.Diff(tt.holes, c.holes(c.Joint)); diff != "" {
 			t.Errorf("%s: holes (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -85,8 +85,8 @@ func TestCoverageLimit(t *testing.T) {
 	c.AddNotification(iv(90, 1000), 150)
 	c.AddNotification(iv(160, 1000), 150)
 	c.AddNotification(iv(90, 1000), store.NoTime)
-	if c.Position() != 150 || len(c.Holes()) != 0 {
-		t.Errorf("an invented until moved the position to %d, holes %v", c.Position(), c.Holes())
+	if c.Position() != 150 || len(c.holes(c.Joint)) != 0 {
+		t.Errorf("an invented until moved the position to %d, holes %v", c.Position(), c.holes(c.Joint))
 	}
 	c.StartAt(500)
 	if c.Floor != 100 {
@@ -101,9 +101,9 @@ func TestCoverageLimit(t *testing.T) {
 	if !ok || hole != iv(49, 60) {
 		t.Errorf("hole %v %v", hole, ok)
 	}
-	c.Skip(hole)
+	c.AddDocument(hole)
 	if _, ok := c.FirstHole(); ok || c.ProvenPosition() != 70 || c.Position() != 70 || !within(iv(60, 70), c.wide(c.Proven)) || within(iv(60, 71), c.wide(c.Proven)) {
-		t.Errorf("after Skip: %+v", c)
+		t.Errorf("after it was given up: %+v", c)
 	}
 	c.AddNotification(iv(70, 80), store.Forever)
 	if c.Position() != 70 {

@@ -1,10 +1,6 @@
 package coverage
 
-import (
-	"time"
-
-	"resyncd/store"
-)
+import "resyncd/store"
 
 // What closes a gap, as contract.md 3 spells it.
 const (
@@ -14,12 +10,11 @@ const (
 	ByBaseline     = "baseline"
 )
 
-// Hole is a gap under judgement: From is the position P, Until is f, where the interval behind it begins.
+// Hole is a gap under judgement, from the position to where the interval behind it begins.
 type Hole struct {
 	store.Interval
-	// Notice is the interval of the notification behind the hole; Empty if that announced no change.
-	Notice store.Interval
-	Empty  bool
+	Notice store.Interval // of the notification behind it
+	Empty  bool           // that announced no change
 }
 
 // ListRead is a Change List that a pull read to its end.
@@ -27,9 +22,8 @@ type ListRead struct {
 	Interval store.Interval // what it proves: [from, until], or OpenList
 	Last     store.Micros   // newest instant inside, NoTime for none
 	Archived bool
-	// Holds: every change that the notification behind the hole announced is in it (Announcements).
-	Holds bool
-	// Unchanged: read again, at least list_lag after that notification, and the same as before.
+	Holds    bool // all that the notification behind the hole announced
+	// Unchanged: it was read at least list_lag after that notification, and is as it was before.
 	Unchanged bool
 }
 
@@ -37,13 +31,11 @@ type ListRead struct {
 type GapVerdict struct {
 	State    store.GapState // closed, lagging, or baseline: no list reaches back to the hole
 	ClosedBy string
-	// Until is how far joint coverage reaches now from the hole's From on (Coverage.Accept), beyond what the lists add
-	// by themselves; NoTime for no further.
+	// Until is how far Coverage.Accept reaches from the hole on; NoTime for no further than the lists.
 	Until store.Micros
 }
 
-// JudgeGap applies the rules of coverage.md 4 to the lists that a pull read. c is the coverage before they were added.
-// A list that was refused or read in part must not be among them: it proves nothing.
+// JudgeGap applies the rules of coverage.md 4 to the lists that a pull read to their ends. c is the coverage before.
 func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 	reaches, provenEnd := false, false
 	for _, p := range c.Proven {
@@ -86,15 +78,6 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience is the state of a gap that has been lagging for so long: a baseline is due once patience is over and
-// the Source has a Resource List whose at is not before the end of the hole; else it stays open and visible.
-func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
-	if lagging > patience && at.Known() && at >= holeUntil {
-		return store.GapBaseline
-	}
-	return store.GapLagging
-}
-
 // Announced is one change that a notification announced.
 type Announced struct {
 	URI      string
@@ -109,8 +92,7 @@ type announcedKey struct {
 	at     store.Micros
 }
 
-// Announcements finds the changes of a notification in a list: same URI, same change, same instant, same hash if one
-// was given, equal ones counted as often (coverage.md 4, rule 3).
+// Announcements finds the changes of a notification in a list (coverage.md 4, rule 3).
 type Announcements struct {
 	missing map[announcedKey][]string // the digests of those not found yet
 	left    int
@@ -158,8 +140,8 @@ func (a *Announcements) Complete() bool { return a.left == 0 && !a.undated }
 // Verdict is how the interval of a notification lies to the position (coverage.md 4).
 type Verdict string
 
-// The verdicts. Next: it goes on from the position. Stale: it ends before. Gap: something before it was missed.
-// Unknown: it has no usable times, or the set has no position yet.
+// The verdicts. Next goes on from the position, Stale ends before, and before a Gap something was missed. Unknown has no
+// usable times, or the set no position.
 const (
 	Next    Verdict = "next"
 	Stale   Verdict = "stale"
@@ -167,7 +149,7 @@ const (
 	Unknown Verdict = "unknown"
 )
 
-// Judge compares the interval of a notification with a position, all in Source time.
+// Judge compares the interval of a notification with a position.
 func Judge(iv store.Interval, position store.Micros) Verdict {
 	switch {
 	case !Usable(iv) || !position.Known():

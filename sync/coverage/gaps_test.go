@@ -2,7 +2,6 @@ package coverage
 
 import (
 	"testing"
-	"time"
 
 	"resyncd/store"
 )
@@ -57,25 +56,6 @@ func TestJudgeGap(t *testing.T) {
 	c.AddNotification(iv(150, 160), store.Forever)
 	if got := JudgeGap(c, full, []ListRead{holds(open(120, 145))}); got.State != store.GapLagging {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestAfterPatience(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		lagging time.Duration
-		at      store.Micros
-		want    store.GapState
-	}{
-		{23 * time.Hour, 200, store.GapLagging},
-		{25 * time.Hour, 200, store.GapBaseline},
-		{25 * time.Hour, 150, store.GapBaseline},
-		{25 * time.Hour, 149, store.GapLagging},
-		{25 * time.Hour, store.NoTime, store.GapLagging},
-	} {
-		if got := AfterPatience(tt.lagging, 24*time.Hour, tt.at, 150); got != tt.want {
-			t.Errorf("%v, at %d: %s", tt.lagging, tt.at, got)
-		}
 	}
 }
 

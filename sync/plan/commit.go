@@ -150,6 +150,23 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []*row, p
 	return nil
 }
 
+// refill reports whether lost bytes came again.
+func (r *row) refill() bool {
+	return r.content != nil && !r.changed && r.want.Inline && r.res.Work.Action == store.ActionFetch
+}
+
+// keep stores content in the change of its resource, or drops unwanted content.
+func (r *row) keep(rc *store.ResourceChange) {
+	was := r.res.WantFor(r.want.SetID)
+	switch {
+	case !r.want.Inline && (was == nil || !was.Inline):
+	case rc.Work.Action == store.ActionFetch && r.content != nil:
+		rc.Content = r.content
+	case (rc.Work.Action != store.ActionFetch || r.changed) && r.res.ID != 0:
+		rc.DropContent = true
+	}
+}
+
 // adopt makes a kept file the mirror's own again once the Source wants these bytes.
 func (r *row) adopt() {
 	if r.res.Have.State == store.HaveKept && r.want.State == store.WantPresent &&

@@ -202,23 +202,6 @@ func (p *Planner) Judge(uri string, inline bool) string {
 	return p.o.Refused(uri)
 }
 
-// refill reports whether lost bytes came again.
-func (r *row) refill() bool {
-	return r.content != nil && !r.changed && r.want.Inline && r.res.Work.Action == store.ActionFetch
-}
-
-// keep stores content in the change of its resource, or drops unwanted content.
-func (r *row) keep(rc *store.ResourceChange) {
-	was := r.res.WantFor(r.want.SetID)
-	switch {
-	case !r.want.Inline && (was == nil || !was.Inline):
-	case rc.Work.Action == store.ActionFetch && r.content != nil:
-		rc.Content = r.content
-	case (rc.Work.Action != store.ActionFetch || r.changed) && r.res.ID != 0:
-		rc.DropContent = true
-	}
-}
-
 // InlineDigest returns the digest of inline content.
 func InlineDigest(content []byte) string {
 	sum := sha256.Sum256(content)

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"context"
+	"encoding/binary"
 
 	"resyncd/store"
 	"resyncd/sync/keymap"
@@ -182,8 +183,10 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	for i := range p.Batch {
 		p.merge(byURI[p.Batch[i].URI], &p.Batch[i])
 	}
-	if err := p.foldRecords(ctx, byURI, c); err != nil {
-		return err
+	if p.o.Records {
+		if err := p.foldRecords(ctx, byURI, c); err != nil {
+			return err
+		}
 	}
 	if p.Topic.Hub != nil {
 		p.Topic.Hub.Remember(c)
@@ -215,5 +218,240 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 func (p *Planner) progress(listed, done int64) {
 	if p.o.Site.Progress != nil {
 		p.o.Site.Progress(transfer.Progress{Listed: listed, Done: done})
+	}
+}
+
+type row struct {
+	res     *store.Resource
+	want    store.Want
+	had     bool
+	changed bool
+	listed  bool      // by the current baseline
+	before  merge.Sum // counted before the batch
+	haveNew *store.Have
+	same    bool
+	moved   bool // the disk differed from the row
+	doubted bool // the file counts for nothing
+	// newest is the newest version that the reading told behind the entry at hand.
+	newest store.Version
+	// told is the last entry with the row's own instant; a second one is news.
+	told store.Version
+	note *transfer.Note // of the notification that asked
+	// The rest is for topics: content, preferred key, edits of a record.
+	content []byte
+	natural string
+	edits   []store.Edit
+	fresh   [][32]byte // edits that the last pull did not see
+}
+
+func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
+	uris := make([]string, 0, len(p.Batch))
+	rows, all := make(map[string]*row, len(p.Batch)), make([]row, len(p.Batch))
+	for i := len(p.Batch) - 1; i >= 0; i-- {
+		e := &p.Batch[i]
+		r := rows[e.URI]
+		if r == nil {
+			r = &all[len(uris)]
+			rows[e.URI] = r
+			uris = append(uris, e.URI)
+		}
+		if v := e.Cand.Version; !e.Baseline && !e.Hinted {
+			newer, same := merge.Relate(r.newest, v) == merge.Newer, merge.SameReading(r.newest, v)
+			if e.explained = same && newer; !e.explained {
+				r.newest = v
+			}
+		}
+	}
+	found, err := p.o.Site.Store.Lookup(ctx, p.o.Site.SourceID, p.o.Set.ID, uris)
+	if err != nil {
+		return nil, err
+	}
+	var unknown []store.Resource
+	for i, u := range uris {
+		r := rows[u]
+		if r.res = found[i]; r.res == nil {
+			if len(unknown) == 0 {
+				unknown = make([]store.Resource, min(len(uris)-i, 256))
+			}
+			r.res, unknown = &unknown[0], unknown[1:]
+			r.res.SourceID, r.res.URI = p.o.Site.SourceID, u
+			continue
+		}
+		if w := r.res.WantFor(p.o.Set.ID); w != nil {
+			r.want, r.had = *w, true
+		}
+		r.before = merge.Counted(&r.want, &r.res.Have)
+	}
+	return rows, nil
+}
+
+// current is the want that the next entry meets; nil for none.
+func (r *row) current() *store.Want {
+	if r.had || r.changed {
+		return &r.want
+	}
+	return nil
+}
+
+func (p *Planner) merge(r *row, e *Entry) {
+	if e.Baseline {
+		if r.listed = true; r.res.ID != 0 {
+			p.Seen.Add(r.res.ID)
+		}
+	}
+	switch {
+	case e.Item != nil:
+		p.mergeItem(r, e)
+	case e.Hinted:
+		p.mergeHint(r, e)
+	case e.Pushed:
+		p.mergePush(r, e)
+	case r.want.Pushed:
+		p.mergeListed(r, e)
+	default:
+		p.mergeEntry(r, e)
+	}
+}
+
+func (p *Planner) mergeEntry(r *row, e *Entry) {
+	current := r.current()
+	d := p.decide(r, current, e)
+	if (d == merge.Repeat || d == merge.Ignore && current != nil && current.Settled) &&
+		r.vague(e, current, p.o.Set.Floor) {
+		d = merge.Ask
+	}
+	switch {
+	case d == merge.Repeat:
+		r.same = true
+	case d == merge.Ask && e.explained:
+	case d == merge.Replace, d == merge.Ask:
+		w := p.made(d, e, current)
+		if p.News != nil && !e.Baseline {
+			p.News(e.Cand.Version)
+		}
+		if current != nil && !p.Reading.Full && merge.CarryOver(current, &w, &r.res.Have) {
+			h := r.res.Have
+			h.Version = w.Version
+			r.haveNew, r.res.Have = &h, h
+		}
+		r.want, r.changed = w, true
+	}
+}
+
+func (p *Planner) decide(r *row, current *store.Want, e *Entry) merge.Decision {
+	if e.Baseline { // the list's own at; an index has several
+		reading := p.Reading
+		reading.At, reading.Trusted = e.Cand.Version.From, e.Trusted
+		return merge.MergeBaseline(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand, reading)
+	}
+	return merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand)
+}
+
+// made returns what a decision to replace or to ask makes of a want.
+func (p *Planner) made(d merge.Decision, e *Entry, current *store.Want) store.Want {
+	w := e.Cand.Want(p.o.Set.ID)
+	if d == merge.Ask {
+		w = e.Cand.Contest(current, p.o.Set.Floor, p.o.Set.ID)
+	}
+	if e.Baseline {
+		w.Generation = p.o.Set.Generation
+		if d != merge.Ask && !p.Reading.Reset {
+			w = merge.Raised(w, current, p.o.Set.Floor)
+		}
+	}
+	if w.State != store.WantAbsent {
+		w.Refused = p.o.Refused(e.URI)
+	}
+	return w
+}
+
+// vague reports an entry that may be news although it has the row's instant: at the edge of the last reading, or the
+// second of one reading.
+func (r *row) vague(e *Entry, current *store.Want, floor store.Micros) bool {
+	v, bytes := e.Cand.Version, e.Cand
+	bytes.LastMod = store.NoTime // a resource that changed twice in a second keeps its Last-Modified
+	if e.Baseline || current == nil || current.State != store.WantPresent || merge.SameReading(v, current.Version) ||
+		merge.Precedes(merge.Clipped(v, floor), merge.Clipped(current.Version, floor)) ||
+		merge.Compare(current, &r.res.Have, bytes) != merge.Unclear {
+		return false
+	}
+	again := merge.SameReading(v, r.told) && v.From == r.told.From && v.Ordinal > r.told.Ordinal
+	r.told = v
+	return again || e.Edge
+}
+
+// mergeHint has the Source asked about the resource that an entry names.
+func (p *Planner) mergeHint(r *row, e *Entry) {
+	current := r.current()
+	if r.want.Held || r.want.Refused != "" || current != nil && e.Cand.Version.Until <= current.Version.Until &&
+		(current.State == store.WantAsk || current.Settled) {
+		return
+	}
+	r.want, r.changed = p.made(merge.Ask, e, current), true
+}
+
+// Only its signature vouches for a notification (P9). So a pushed want keeps the documents' statement beside it until
+// a document confirms or replaces it (coverage.md 2).
+
+// PushedDocument returns the document number of a notification: negative, and equal for equal bytes, which are no news.
+func PushedDocument(digest [32]byte) int64 {
+	return -1 - int64(binary.BigEndian.Uint64(digest[:8])>>2)
+}
+
+func (p *Planner) mergePush(r *row, e *Entry) {
+	current := r.current()
+	d := merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand)
+	r.same = r.same || d == merge.Repeat
+	if d != merge.Replace && d != merge.Ask {
+		return
+	}
+	w := p.made(d, e, current)
+	w.Pushed, w.Listed = true, listedOf(current, p.o.Set.ID)
+	r.want, r.changed, r.note = w, true, e.Note
+}
+
+func listedOf(current *store.Want, set int64) *store.Want {
+	switch {
+	case current == nil:
+		return &store.Want{SetID: set, Length: -1, LastMod: store.NoTime}
+	case current.Pushed:
+		return current.Listed
+	}
+	known := *current
+	return &known
+}
+
+// mergeListed has a document's entry take the place of a pushed want, or keeps an older one beside it.
+func (p *Planner) mergeListed(r *row, e *Entry) {
+	pushed := r.want
+	d := p.decide(r, &pushed, e)
+	switch {
+	case d == merge.Ignore:
+		p.mergeBeside(r, e)
+		return
+	case d == merge.Repeat && pushed.State != e.Cand.State:
+		r.want.Pushed, r.want.Listed = false, nil
+	default:
+		r.want = p.made(d, e, &pushed)
+	}
+	switch {
+	case d == merge.Repeat:
+		if r.same = true; p.Lag != nil {
+			p.Lag(pushed.Version)
+		}
+	case d == merge.Replace && p.News != nil && !e.Baseline:
+		p.News(e.Cand.Version)
+	}
+	r.changed = true
+}
+
+func (p *Planner) mergeBeside(r *row, e *Entry) {
+	listed := r.want.Listed
+	if listed == nil || listed.State == store.WantNone {
+		listed = nil
+	}
+	if d := p.decide(r, listed, e); d == merge.Replace || d == merge.Ask {
+		next := p.made(d, e, listed)
+		r.want.Listed, r.changed = &next, true
 	}
 }

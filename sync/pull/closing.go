@@ -77,7 +77,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 		return err
 	}
 	if known != nil {
-		p.Cover.Skip(hole)
+		p.Cover.AddDocument(hole)
 		return p.commitSet(ctx)
 	}
 	gap, err := p.gapAt(ctx, hole, store.GapPulling)
@@ -125,7 +125,7 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		"the documents of this set never meet; changes in between are only found by its Resource List",
 		"set", p.Set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
 	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.LocalNow()
-	p.Cover.Skip(rest)
+	p.Cover.AddDocument(rest)
 	return p.putGap(ctx, gap)
 }
 
@@ -201,24 +201,13 @@ func (p *Puller) SettleLag(ctx context.Context) error {
 	})
 }
 
-// span shows the evidence of coverage. No decision depends on one.
-func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
-	now := p.LocalNow()
-	return store.Span{
-		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries,
-		Document: document,
-	}
-}
-
 // wentBack handles lists that end before the position: a stale cache, or a Source restored from a backup. A state that
 // persists past caches for gap_patience is a reset, and a baseline begins a new history (F65, F73).
 func (p *Puller) wentBack(ctx context.Context) error {
 	pos := p.Cover.ProvenPosition()
-	if !p.chain.tail.Known() || !pos.Known() || p.chain.tail >= pos || p.Out.Kind == "baseline" {
+	if !p.chain.tail.Known() || !pos.Known() || p.chain.tail >= pos || p.Out.Kind == "baseline" ||
+		pos <= p.Set.Floor { // the first list may be newer than the last change
 		return p.SettleLag(ctx)
-	}
-	if p.Set.Floor.Known() && pos <= p.Set.Floor {
-		return p.SettleLag(ctx) // the first list may be newer than the last change
 	}
 	p.chain.tail = store.NoTime
 	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {

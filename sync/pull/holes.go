@@ -232,7 +232,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 // judgeHole applies coverage.md 4 to one hole.
 func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 	w := p.Holes.Watching[i]
-	if p.Set.Floor.Known() && p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.Holes.before.Floor {
+	if p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.Holes.before.Floor {
 		p.Cover.Accept(w.hole) // a baseline as of a later instant
 		return coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline, Until: store.NoTime}
 	}
@@ -281,11 +281,12 @@ func (p *Puller) late(ctx context.Context, w *openHole, now store.Micros) error 
 		}
 		p.tooOld = p.Set.Baselines == before
 	}
-	w.found.State = coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond,
-		time.Duration(p.patience())*time.Microsecond, p.Set.Floor, w.hole.Until)
-	if w.found.State == store.GapBaseline && p.Set.Baselines > before {
+	switch reached := p.Set.Floor >= w.hole.Until; {
+	case reached && p.Set.Baselines > before:
 		p.Cover.Accept(w.hole)
 		w.found = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline}
+	case reached:
+		w.found.State = store.GapBaseline
 	}
 	return nil
 }

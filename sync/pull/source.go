@@ -233,6 +233,15 @@ func (s *Source) NewDocument(url, kind string) store.Document {
 		At: store.NoTime, From: store.NoTime, Until: store.NoTime, LastEntry: store.NoTime}
 }
 
+// span shows the evidence of coverage. No decision depends on one.
+func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
+	now := p.LocalNow()
+	return store.Span{
+		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries,
+		Document: document,
+	}
+}
+
 // RecallJSON reads a remembered value; false for none.
 func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
 	d, err := s.Document(ctx, key)
