@@ -315,6 +315,35 @@ func TestBaselineClosesGap(t *testing.T) {
 	f.holds(map[string]string{"/a.txt": "one", "/b.txt": "bee"})
 }
 
+// A hole before a notification that the Change List does not fill for gap_patience is closed by a Resource List that is as of
+// its end or later, and by no older one.
+func TestLaggingForLong(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a.txt", "one")))
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`))
+	p := f.follow()
+	p.pull(false)
+	f.page("/b.txt", "bee")
+	p.told(f, "/b.txt", rsdoc.ChangeCreated, minute(t, 15), minute(t, 20))
+	p.eventually("the gap is open", func() bool { g := p.listed(); return len(g) == 1 && g[0].State == store.GapLagging })
+	for _, c := range []struct {
+		later     time.Duration
+		at        int
+		baselines int64
+	}{{23 * time.Hour, 30, 1}, {25 * time.Hour, 14, 1}, {25 * time.Hour, 15, 2}} {
+		p.stop()
+		f.later(c.later)
+		f.page("/rl.xml", list("resourcelist", `at="`+when(c.at)+`"`, f.res("/a.txt", "one"), f.res("/b.txt", "bee")))
+		p = f.follow()
+		r, n, gaps := p.pull(false), p.theSet().Baselines, p.listed()
+		if n != c.baselines || r.InStep != (n == 2) || (len(gaps) == 0) != r.InStep {
+			t.Errorf("after %s, with a list of minute %d: %d baselines, %+v, gaps %+v", c.later, c.at, n, r, gaps)
+		}
+	}
+}
+
 // What a complete list does not name is not brought back by the end of a forgery.
 func TestForgeryOfAnUnlistedResource(t *testing.T) {
 	t.Parallel()

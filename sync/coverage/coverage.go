@@ -9,12 +9,13 @@ import (
 	"resyncd/store"
 )
 
-// Coverage are the sorted closed intervals of Source time in which no change of a set is missed (coverage.md 3). Methods
-// never write into the slices they were given.
+// Coverage are the sorted closed intervals of Source time in which no change of a set is missed (coverage.md 3).
+// Methods never write into the slices they were given.
 type Coverage struct {
 	// Floor is A of the last complete baseline, or where a set without one begins; NoTime before.
 	Floor store.Micros
-	// Proven is what documents prove, Joint that and signed notifications together. A baseline begins right before Floor.
+	// Proven is what documents prove, Joint that and signed notifications together. A baseline begins right before
+	// Floor.
 	Proven, Joint []store.Interval
 }
 
@@ -50,7 +51,8 @@ func (c *Coverage) AddDocument(iv store.Interval) {
 	}
 }
 
-// AddNotification adds what a signed notification proves until limit, the Source's clock; nothing where that is unknown.
+// AddNotification adds what a signed notification proves until limit, the Source's clock; nothing where that is
+// unknown.
 func (c *Coverage) AddNotification(iv store.Interval, limit store.Micros) {
 	if iv = Clip(iv, limit); Usable(iv) {
 		c.rejoin(append(slices.Clone(c.Joint), iv))
@@ -81,8 +83,8 @@ func (c *Coverage) StartAt(t store.Micros) {
 	}
 }
 
-// Accept covers an interval in Joint by the rules 2 to 4 for closing a gap (coverage.md 4), so that it joins all that it
-// touches.
+// Accept covers an interval in Joint by the rules 2 to 4 for closing a gap (coverage.md 4), so that it joins all that
+// it touches.
 func (c *Coverage) Accept(iv store.Interval) {
 	if !Usable(iv) {
 		return
@@ -200,7 +202,8 @@ func within(iv store.Interval, list []store.Interval) bool {
 	return slices.ContainsFunc(list, func(p store.Interval) bool { return p.From <= iv.From && iv.Until <= p.Until })
 }
 
-// wide copies a list and lets what begins before the floor begin where time does, because a baseline tells all before it.
+// wide copies a list and lets what begins before the floor begin where time does, because a baseline tells all before
+// it.
 func (c *Coverage) wide(list []store.Interval) []store.Interval {
 	list = slices.Clone(list)
 	for i := range list {

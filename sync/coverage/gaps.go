@@ -140,8 +140,8 @@ func (a *Announcements) Complete() bool { return a.left == 0 && !a.undated }
 // Verdict is how the interval of a notification lies to the position (coverage.md 4).
 type Verdict string
 
-// The verdicts. Next goes on from the position, Stale ends before, and before a Gap something was missed. Unknown has no
-// usable times, or the set no position.
+// The verdicts. Next goes on from the position, Stale ends before, and before a Gap something was missed. Unknown has
+// no usable times, or the set no position.
 const (
 	Next    Verdict = "next"
 	Stale   Verdict = "stale"

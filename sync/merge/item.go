@@ -9,33 +9,29 @@ import (
 
 // ItemFrom is where an item comes from.
 type ItemFrom struct {
-	Pushed bool
-	// Uncached: read past all caches, so what it says is what the Source says now.
-	Uncached bool
-	// Full believes nothing that was known before.
-	Full bool
-	// Now is our clock, Limit the latest instant that a change can have (the Source's clock and a little skew).
+	Pushed   bool
+	Uncached bool // read past all caches, so the Source says it now
+	Full     bool // nothing that was known before is believed
+	// Now is our clock, Limit the latest instant that a change can have.
 	Now, Limit store.Micros
 	// Shown is when the feed itself showed the item, by the Source's clock; NoTime for older documents and pushes.
 	Shown store.Micros
-	// Page is the URL of the document, "" of a push.
-	Page string
+	Page  string // URL of the document, "" of a push
 }
 
-// ItemMeta is what a row tells of an inline resource for people (store.Want.Meta). Pushed is when a notification
-// brought it, until the feed itself does.
+// ItemMeta is what a row tells of an inline resource for people (store.Want.Meta).
 type ItemMeta struct {
 	Title     string     `json:"title,omitempty"`
 	Author    string     `json:"author,omitempty"`
 	Published string     `json:"published,omitempty"`
 	Updated   string     `json:"updated,omitempty"`
 	Source    string     `json:"source,omitempty"` // atom:source of an aggregated entry
-	Pushed    *time.Time `json:"pushed,omitempty"`
-	// Links is what the entries said that link to this, a digest of each, by that of their keys.
+	Pushed    *time.Time `json:"pushed,omitempty"` // by a notification, until the feed tells it
+	// Links are the digests of the entries that link to this, by those of their keys.
 	Links map[string]string `json:"links,omitempty"`
 }
 
-// String is how a row keeps it, "" for nothing.
+// String is as a row keeps it, "" for nothing.
 func (m ItemMeta) String() string {
 	b, err := json.Marshal(m)
 	if err != nil || string(b) == "{}" {
@@ -52,7 +48,7 @@ func MetaOf(row *store.Want) (m ItemMeta) {
 	return m
 }
 
-// PushedAt is when a notification brought what the row says; false for what the feed itself told.
+// PushedAt is when a notification brought what the row says; false if the feed told it.
 func PushedAt(row *store.Want) (store.Micros, bool) {
 	m := MetaOf(row)
 	if m.Pushed == nil {
@@ -61,12 +57,11 @@ func PushedAt(row *store.Want) (store.Micros, bool) {
 	return store.MicrosOf(*m.Pushed), true
 }
 
-// FeedLag is how long a feed may lag behind what was pushed before it is believed rather than the push (S-71, P9).
+// FeedLag is how long a feed may lag before it is believed rather than a push (S-71, P9).
 const FeedLag = store.Micros(60 * 1e6)
 
-// MergeItem lets an entry of a feed meet the row of its resource, nil for none (websub.md T-04): the newest updated
-// wins, whatever the order; absence says nothing. Ask: a push that nothing orders against what is known, or a document
-// that shows an older entry, is to be read past caches and decides, for a Source may be restored from a backup.
+// MergeItem lets an entry of a feed meet a row, nil for none (websub.md T-04): the newest wins, absence says nothing.
+// Ask means to read the document past caches, which decides, because a Source may be restored from a backup.
 func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
@@ -118,7 +113,7 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	return Ignore
 }
 
-// SameItem tells whether the row says what the candidate says.
+// SameItem reports whether a row says what the candidate says.
 func SameItem(row *store.Want, c Candidate) bool {
 	if row.State != c.State {
 		return false
@@ -126,7 +121,7 @@ func SameItem(row *store.Want, c Candidate) bool {
 	return c.State == store.WantAbsent || row.Digests == c.Digests
 }
 
-// ToldBefore tells whether the feed itself has told what it shows.
+// ToldBefore reports whether the feed itself has told what it shows.
 func ToldBefore(row *store.Want, c Candidate) bool {
 	if row == nil || !SameItem(row, c) {
 		return false

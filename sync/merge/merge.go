@@ -3,12 +3,13 @@ package merge
 import (
 	"cmp"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"resyncd/store"
 )
 
-// Candidate is what an entry of a document says about a resource: a store.Want of no set yet.
+// Candidate is what an entry says about a resource, a store.Want of no set yet.
 type Candidate struct {
 	State   store.WantState // present or absent
 	Version store.Version
@@ -19,7 +20,7 @@ type Candidate struct {
 	Links   string
 }
 
-// Want is the candidate as the want of a set.
+// Want returns the candidate as the want of a set.
 func (c Candidate) Want(setID int64) store.Want {
 	return store.Want{
 		SetID: setID, State: c.State, Version: c.Version, Digests: c.Digests, Length: c.Length, LastMod: c.LastMod,
@@ -27,8 +28,8 @@ func (c Candidate) Want(setID int64) store.Want {
 	}
 }
 
-// Contest is the row that a Decision of Ask makes of row (nil: none) and the candidate: the Source's answer decides,
-// and what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings.
+// Contest is what Ask makes of a row (nil for none) and the candidate. The Source's answer is as new as the later of
+// the two, and no document vouches for its bytes.
 func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) store.Want {
 	w := c.Want(setID)
 	w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -42,8 +43,8 @@ func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) sto
 // Decision is what an entry does to the row of its resource.
 type Decision uint8
 
-// The decisions. Ignore: the entry is older or adds nothing. Repeat: it says what the row says. Replace: the row
-// becomes what the entry says. Ask: they contradict each other and nothing tells which is newer, see Contest.
+// The decisions. Ignore: the entry is older or adds nothing. Repeat: it says what the row says. Replace: it is newer.
+// Ask: they contradict each other, and nothing tells which is newer.
 const (
 	Ignore Decision = iota
 	Repeat
@@ -51,22 +52,20 @@ const (
 	Ask
 )
 
-// Floor is the instant as of which the last complete baseline of a set told everything, NoTime before the first.
+// Floor is the instant of the last complete baseline of a set, NoTime before the first.
 type Floor struct {
-	At store.Micros
-	// Estimated: the list did not vouch for At, so what is older than that and differs is not known to be over.
-	Estimated bool
+	At        store.Micros
+	Estimated bool // the list did not vouch for At, so what is older and differs may not be over
 }
 
+// FloorOf is the floor of a set.
 func FloorOf(s *store.Set) Floor { return Floor{At: s.Floor, Estimated: s.Estimated} }
 
-// byOperator is the ordinal of a version that no document tells: what the operator said of a list.
+// ByOperator is the ordinal of a version that the operator told, not a document.
 const ByOperator = -1
 
-// Merge lets an entry of a change document meet the row of its resource, nil for none (coverage.md 1): newest wins, and
-// where that cannot be told and the contents may differ, the Source is asked. have is what the row's resource has on
-// disk, nil for nothing. Any order, repetition or batching of the same entries ends with the same wants, up to the
-// Source's answers.
+// Merge lets an entry of a change document meet a row and its file, nil for none (coverage.md 1). Order, repetition and
+// batching of entries make no difference to the wants, up to the Source's answers.
 func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision {
 	if floor.At.Known() && !floor.Estimated && before(c.Version.Until, floor.At) {
 		return Ignore // else a late notification raises the dead
@@ -98,9 +97,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 		return Repeat
 	case row.Settled && inside &&
 		(like != different || readingOf(c.Version) == 0 || SameReading(c.Version, row.Version)):
-		// The Source was asked after all of this had happened, by its Date. What a later reading says differently is
-		// asked again.
-		return Ignore
+		return Ignore // asked after all of this had happened; what a later reading says differently is asked again
 	case like == alike:
 		return Replace // the same, perhaps later: a tombstone must not look older than it is
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
@@ -109,7 +106,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	return Ask
 }
 
-// mergeUnknown is Merge for a resource that no row tells of. With a floor that means absent as of the floor.
+// mergeUnknown is Merge without a row, which with a floor means absent as of the floor.
 func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) Decision {
 	switch {
 	case !floor.Known() || before(floor, v.From):
@@ -122,27 +119,20 @@ func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) De
 	return Repeat
 }
 
-// dated tells a version that is one instant.
+// Dated reports whether a version is one instant.
 func Dated(v store.Version) bool { return v.From == v.Until }
 
-// Reading is what the reading of a list is worth: how its statements stand to what was known before.
+// Reading is what the reading of a Resource List is worth.
 type Reading struct {
-	// At is the instant as of which the list speaks.
-	At store.Micros
-	// Trusted: the list gave At itself, and it grew with what the list says, so that it compares with instants of
-	// changes.
-	Trusted bool
-	// Back: a time that the list gives is older than at an earlier reading, past caches too. Nothing of it compares.
-	Back bool
-	// Reset is a baseline after the Source's history went back: the list rules in any case (F65, F73).
-	Reset bool
-	// Full believes nothing that was known before but what the bytes on disk are.
-	Full bool
+	At      store.Micros // the instant of the list
+	Trusted bool         // At compares with instants of changes, because the list gave it and it grew with the list
+	Back    bool         // the list is older than at an earlier reading, so nothing of it compares
+	Reset   bool         // the Source's history went back, so the list rules (F65, F73)
+	Full    bool         // only the bytes on disk are believed
 }
 
-// MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that
-// has on disk. A change that is provably newer than the list keeps, one that is provably older goes, a row that the
-// list proves right stays as it is (Repeat), and everything else is asked.
+// MergeBaseline lets an entry of a complete Resource List meet a row and its file, nil for none. A provably newer
+// change stays, a provably older one goes, a row that the list proves right repeats, and all else is asked.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
@@ -175,7 +165,7 @@ func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, 
 	return Ask
 }
 
-// mergeTwice is MergeBaseline for a resource that this reading named before: of one list the later place counts.
+// mergeTwice is MergeBaseline for what this reading named before: the later place counts.
 func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) Decision {
 	switch {
 	case like == alike:
@@ -190,16 +180,14 @@ func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) D
 	return Ask
 }
 
-// MergeUnlisted lets a complete Resource List meet a row whose resource it does not name: Replace makes it absent as of
-// the list. Held and refused rows are rows like others.
+// MergeUnlisted lets a complete Resource List meet a row that it does not name; Replace makes that absent.
 func MergeUnlisted(row *store.Want, floor Floor, r Reading) Decision {
 	return MergeBaseline(row, nil, floor, Candidate{
 		State: store.WantAbsent, Version: store.Version{From: r.At, Until: r.At}, Length: -1, LastMod: store.NoTime,
 	}, r)
 }
 
-// raised is the want that a list makes of a row: never of an older version than what it replaces, or what is on disk
-// would pass for newer than what is wanted.
+// Raised gives a want of a list no older version than the row had, or the file would pass for newer than the want.
 func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	if row != nil && row.State != store.WantNone {
 		w.Version = later(Clipped(row.Version, floor), w.Version)
@@ -207,9 +195,8 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	return w
 }
 
-// Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). asked is the
-// Source's clock then (Date): the answer speaks for all that happened before that second, and a contested instant that
-// is not over yet is asked about again.
+// Settle records the Source's answer to a contested want: a 2xx, or a 404 or 410 (P5). It speaks for what happened
+// before asked, its Date, so an instant that was not over yet is asked about again.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {
@@ -222,8 +209,7 @@ func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	return w
 }
 
-// WorkFor says what is to be done so that the file becomes what the want says. Whether another set of the Source wants
-// something else WorkForAll tells.
+// WorkFor is what makes the file what a want says, without regard to other sets.
 func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	switch {
 	case w.Refused != "" || w.Held:
@@ -239,8 +225,7 @@ func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	return store.Work{Action: store.ActionFetch, Due: now}
 }
 
-// WorkForAll is WorkFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of
-// the same Source has nothing to do.
+// WorkForAll is WorkFor by the wants of all sets of a Source, of which one may owe what another does not.
 func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work {
 	if w := Effective(wants); w != nil {
 		return WorkFor(w, h, now)
@@ -248,9 +233,9 @@ func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work 
 	return store.Work{}
 }
 
-// Replaced is a copy of wants with that of one set.
+// Replaced copies wants with another one of its set.
 func Replaced(wants []store.Want, next *store.Want) []store.Want {
-	out := append([]store.Want(nil), wants...)
+	out := slices.Clone(wants)
 	for i := range out {
 		if out[i].SetID == next.SetID {
 			out[i] = *next
@@ -259,7 +244,7 @@ func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	return out
 }
 
-// Total adds the difference that a resource makes to its sets' totals.
+// Total adds a resource's difference to the totals of its sets.
 func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
 	for i := range before {
 		b := Counted(&before[i], was)
@@ -277,10 +262,10 @@ func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have
 	}
 }
 
-// Sum is what resources add to the totals of a set.
+// Sum is a part of a set's totals.
 type Sum struct{ Resources, Bytes int64 }
 
-// Counted is what one resource adds, by the want of the set and its file.
+// Counted is what a resource adds to the totals.
 func Counted(w *store.Want, h *store.Have) Sum {
 	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
 		return Sum{1, h.Length}
@@ -291,17 +276,15 @@ func Counted(w *store.Want, h *store.Have) Sum {
 // Answer says whether a mirror file is what is wanted.
 type Answer uint8
 
-// The answers. No: it is not, or only a request can tell. HashLocally: reading the file decides, which was never
-// compared with the want's strongest digest.
+// The answers. No: it is not, or only a request can tell. HashLocally: reading the file decides.
 const (
 	No Answer = iota
 	Yes
 	HashLocally
 )
 
-// Satisfied compares a want with what is on disk, without looking at the disk. Length and the strongest digest are
-// binding where they are given (F49, F50); where there is no digest, the file must have been fetched or confirmed for
-// this version or a newer one. An absent want is satisfied by no file, and by one that is kept against it.
+// Satisfied compares a want with what is known of its file. Length and the strongest digest bind (F49, F50); without a
+// digest the file must be of this version or a newer one. An absent want is satisfied by no file, and by a kept one.
 func Satisfied(w *store.Want, h *store.Have) Answer {
 	switch {
 	case w.State == store.WantAbsent:
@@ -329,10 +312,10 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 	return No
 }
 
-// digestOf is the digest by which a file is always known.
+// DigestOf is the digest by which each file is known.
 func DigestOf(h *store.Have) string { return "sha-256:" + hex.EncodeToString(h.SHA256[:]) }
 
-// sameBytes compares by the strongest digest, which comes first. SHA-256 of the file is always known.
+// sameBytes compares by the strongest digest, which comes first.
 func sameBytes(digests string, h *store.Have) Answer {
 	strongest, _, _ := strings.Cut(digests, " ")
 	alg, sum, _ := strings.Cut(strongest, ":")
@@ -354,18 +337,16 @@ func answer(ok bool) Answer {
 	return No
 }
 
-// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants, which spares
-// a request for each unchanged resource of a list without digests. An entry of a change document is an event of its
-// own and never carries over.
+// CarryOver reports whether a file that satisfies the old want satisfies that of a baseline, which spares a request for
+// each resource of a list without digests. An entry of a change document is an event of its own.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
 		(new.Length < 0 || new.Length == h.Length) && h.State != store.HaveNone && Satisfied(old, h) == Yes
 }
 
-// Effective is the want that decides about the file of a resource, of those of all sets of its Source: the newest that
-// wants it there (or has to ask), else the newest that wants it gone. It is nil where nothing is to be done: refused
-// wants do not act, and while one removal is held, none happens.
+// Effective is the want of all sets that decides about a file: the newest that wants or asks for it, else the newest
+// that wants it gone. It is nil where all are refused, or a removal is held.
 func Effective(wants []store.Want) *store.Want {
 	var there, gone *store.Want
 	held := false
@@ -390,7 +371,7 @@ func Effective(wants []store.Want) *store.Want {
 	return gone
 }
 
-// newest picks one of two wants whatever their order: by version, then the one that can be checked, then the older set.
+// newest picks one of two wants: by version, then the one that can be checked, then the older set.
 func newest(a, b *store.Want) *store.Want {
 	if a == nil {
 		return b
@@ -408,14 +389,11 @@ func newest(a, b *store.Want) *store.Want {
 	return b
 }
 
-// GuardMin is how many files a sweep may always remove.
+// GuardMin files may always be removed by a sweep.
 const GuardMin = 10
 
-// Hold is the sweep guard (CONTRIBUTING.md 8, P5): it leaves a removal by absence to the operator if the list is empty,
-// or if more than guard (a share, 0.2 is 20 %) of the have files and more than GuardMin would go.
-func Hold(listEmpty bool, wouldGo, have int64, guard float64) bool {
-	if wouldGo <= 0 {
-		return false
-	}
-	return listEmpty || wouldGo > GuardMin && float64(wouldGo) > guard*float64(have)
+// Hold is the sweep guard (CONTRIBUTING.md 8, P5): the operator decides if the list is empty, or if more than GuardMin
+// files and more than that share of all would go.
+func Hold(listEmpty bool, wouldGo, have int64, share float64) bool {
+	return wouldGo > 0 && (listEmpty || wouldGo > GuardMin && float64(wouldGo) > share*float64(have))
 }

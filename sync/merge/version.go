@@ -1,5 +1,5 @@
-// Package merge knows how versions of a resource stand to one another, and what an entry of a document does to what is
-// known; it refuses to know where entries come from, and what becomes of its decisions.
+// Package merge knows how versions of a resource stand to one another, and what an entry does to a row. It refuses to
+// know where entries come from, and what becomes of its decisions.
 package merge
 
 import (
@@ -20,9 +20,8 @@ const (
 	SamePlace
 )
 
-// Relate tells whether a is older or newer than b, by what can be compared: disjoint ranges of instants, and where they
-// share an instant the places within one reading of one document (F42, F43). Places in two readings are not compared:
-// an entry moves up in a list that is sorted anew or pruned.
+// Relate compares disjoint ranges of instants, and where they share one the places in one reading of one document (F42,
+// F43). In another reading an entry may have moved up.
 func Relate(a, b store.Version) Order {
 	switch {
 	case Precedes(a, b):
@@ -39,7 +38,7 @@ func Relate(a, b store.Version) Order {
 	return SamePlace
 }
 
-// precedes tells whether all of a is before b. One document gives all its times alike, with fractions or without.
+// Precedes reports whether all of a is before b. One document gives all its times alike, with fractions or without.
 func Precedes(a, b store.Version) bool {
 	if a.Document == b.Document && a.Document != 0 {
 		return a.Until < b.From
@@ -47,10 +46,10 @@ func Precedes(a, b store.Version) bool {
 	return before(a.Until, b.From)
 }
 
+// Second is a second of Source time.
 const Second store.Micros = 1e6
 
-// before tells whether a is provably before b. A whole second may be an instant that was cut to it, so it is not before
-// any other instant of that second.
+// before reports whether a is provably before b. A whole second may be an instant that was cut to it.
 func before(a, b store.Micros) bool {
 	return a < b && (a%Second != 0 || b-a >= Second)
 }
@@ -58,18 +57,16 @@ func before(a, b store.Micros) bool {
 // A version's Ordinal holds the reading above the place in the document.
 const readingShift = 32
 
-// newReading numbers a reading of documents. Readings are only ever told apart, so a random number does for those of
-// other runs and processes too.
+// NewReading numbers a reading, by chance, because readings of all runs and processes are only told apart.
 func NewReading() int64 { return (rand.Int64N(1<<30) + 1) << readingShift }
 
 func readingOf(v store.Version) int64 { return v.Ordinal >> readingShift }
 
-// sameReading tells two statements of one reading, be it of several parts of an index.
+// SameReading reports whether one reading told both, be it of several parts of an index.
 func SameReading(a, b store.Version) bool { return readingOf(a) != 0 && readingOf(a) == readingOf(b) }
 
-// relateRow is Relate for a row that may be contested or settled. Its version is then that of several documents, and an
-// order within one of them says nothing; only what that document said up to its place was known when the Source was
-// asked.
+// relateRow is Relate for a row that may be contested or settled, whose version is that of several documents. Only what
+// one of them said up to its place was known when the Source was asked.
 func relateRow(c store.Version, row *store.Want, at store.Version) Order {
 	overlap := !Precedes(at, c) && !Precedes(c, at)
 	if row.State != store.WantAsk && !row.Settled || !overlap {
@@ -81,8 +78,7 @@ func relateRow(c store.Version, row *store.Want, at store.Version) Order {
 	return Unordered
 }
 
-// clipped is the version that a row really has: every row of a set is at least as new as the set's floor, because the
-// baseline confirmed those it did not write. No document vouches for a version that was raised.
+// Clipped raises a row's version to the floor, because the baseline confirmed each row. No document vouches for that.
 func Clipped(v store.Version, floor store.Micros) store.Version {
 	if !floor.Known() || v.From >= floor {
 		return v
@@ -94,13 +90,13 @@ func Clipped(v store.Version, floor store.Micros) store.Version {
 	return v
 }
 
-// later is the version of the later of two events of which it is unknown which one that is.
+// later is the version of the later of two events, whichever that is.
 func later(a, b store.Version) store.Version {
 	b.From, b.Until = max(a.From, b.From), max(a.Until, b.Until)
 	return b
 }
 
-// likeness is what two statements about a resource have to do with each other.
+// likeness compares two statements about a resource.
 type likeness uint8
 
 const (
@@ -109,9 +105,8 @@ const (
 	different
 )
 
-// compare tells whether two statements describe the same content. Digests decide where they can be compared, then the
-// length, then Last-Modified. A want that was settled by asking tells nothing of the content: what the answer brought
-// does, have, which may be nil. A contested row is like nothing.
+// Compare compares contents by length, digests and then Last-Modified. Of a want that was settled by asking, have
+// tells, nil for nothing; a contested row is like nothing.
 func Compare(w *store.Want, have *store.Have, c Candidate) likeness {
 	digests, length := w.Digests, w.Length
 	if digests == "" && have != nil && have.State == store.HavePresent && have.Version == w.Version {
@@ -139,7 +134,7 @@ func Compare(w *store.Want, have *store.Have, c Candidate) likeness {
 	return different
 }
 
-// compareDigests looks for the strongest algorithm that both lists have. They are as store.Want keeps them.
+// compareDigests compares by the strongest common algorithm.
 func compareDigests(a, b string) likeness {
 	switch agree, known := store.DigestsAgree(a, b); {
 	case !known:
@@ -150,38 +145,29 @@ func compareDigests(a, b string) likeness {
 	return different
 }
 
-// dateCut is how much later it may be than a Date says, which is cut to whole seconds.
+// DateCut is how much later it may be than a Date says, which is cut to whole seconds.
 const DateCut = Second - 1
 
-// skew is how far a Source's times may lie beyond its own clock before they prove nothing (F40).
+// Skew is how far a Source's times may lie beyond its own clock before they prove nothing (F40).
 const Skew store.Micros = 5 * 60 * 1e6
 
 // PlacerHead is what places the entries of a change document in time.
 type PlacerHead struct {
 	From, Until store.Micros // of its root; NoTime where absent
-	Read        store.Micros // when it was read, by the Source's clock (Date); an upper bound for what it tells
+	Read        store.Micros // by the Source's clock (Date); an upper bound for what it tells
 	Document    int64
-	Reading     int64 // newReading's; 0 for what is the same whenever it is read
+	Reading     int64 // of NewReading; 0 for what never changes
 }
 
-// Stamp is what an entry says about when its change happened.
+// Stamp is when a change happened, as its entry says.
 type Stamp struct {
 	Datetime, LastMod store.Micros
 	Deleted           bool
 	Ordinal           int64
 }
 
-// Placer turns the entries of one change document, in the order of the document, into versions (coverage.md 2):
-//
-//   - an entry with datetime happened at that instant, be it outside the document's interval; one dated beyond the time
-//     of reading and a little skew counts as undated;
-//   - in a document without any datetime (1.0 style), lastmod is that instant if the lastmods of all that was created
-//     or updated are in order and inside the interval. The lastmod of a deletion is only its earliest instant, because
-//     the reference library writes the file's old time there;
-//   - any other entry happened between the dated entries around it.
-//
-// The order of the document is kept: of two entries, the later one never has the earlier From, unless its own datetime
-// says so. A Placer is for one goroutine.
+// Placer turns the entries of a change document, in order, into versions (coverage.md 2). An entry without an instant
+// happened between the dated ones around it. The later of two has the earlier From only if its datetime says so.
 type Placer struct {
 	head  PlacerHead
 	limit store.Micros // newest instant inside the interval
@@ -192,8 +178,8 @@ type Placer struct {
 	last  store.Micros
 }
 
-// NewPlacer begins a document. An interval in the future is none: what has no time of its own in it would win over
-// every real change until then (F40, F74).
+// NewPlacer begins a document. An interval in the future is none, or its undated entries would win until then (F40,
+// F74).
 func NewPlacer(h PlacerHead) *Placer {
 	limit := store.Forever
 	if h.Read.Known() {
@@ -215,16 +201,14 @@ func NewPlacer(h PlacerHead) *Placer {
 	return p
 }
 
-// First is the oldest instant that an entry so far names, NoTime for none.
+// First is the oldest instant so far, NoTime for none.
 func (p *Placer) First() store.Micros { return p.first }
 
-// Last is the newest instant inside the interval and not in the future that an entry so far names, what OpenList asks
-// for; NoTime for none.
+// Last is the newest instant so far inside the interval and not in the future, NoTime for none.
 func (p *Placer) Last() store.Micros { return p.last }
 
-// Place returns the versions of the next entries, aligned with them. The style of a document is decided by the first
-// call, so give it as many entries as memory allows. Undated entries at the end of a chunk get the widest range, for
-// what dates them may follow.
+// Place returns the versions of the next entries. The first call decides on the style of the document, so it gets as
+// many entries as memory allows. Undated ones at the end get the widest range, because what dates them may follow.
 func (p *Placer) Place(entries []Stamp) []store.Version {
 	if !p.begun {
 		p.begun, p.byMod = true, p.inOrder(entries)
@@ -237,7 +221,8 @@ func (p *Placer) Place(entries []Stamp) []store.Version {
 	return out
 }
 
-// inOrder tells a document of the 1.0 style.
+// inOrder reports whether lastmods date entries (1.0 style): there is no datetime, and they are in order and inside the
+// interval. Those of deletions may be old, as the reference library writes them.
 func (p *Placer) inOrder(entries []Stamp) bool {
 	before := p.lower
 	for i := range entries {
@@ -256,7 +241,7 @@ func (p *Placer) inOrder(entries []Stamp) bool {
 	return true
 }
 
-// version is the version of one entry; Until is NoTime where the entries after it decide.
+// version places one entry; Until is NoTime where the entries after it decide.
 func (p *Placer) version(e *Stamp) store.Version {
 	v := store.Version{Ordinal: e.Ordinal | p.head.Reading, Document: p.head.Document}
 	at, exact := e.Datetime, true
@@ -287,14 +272,13 @@ func (p *Placer) version(e *Stamp) store.Version {
 	return v
 }
 
-// close gives undated entries the next dated instant inside the interval as the end of their range, those at the end
-// the document's own end, or the time of reading.
+// close ends undated entries at the next dated instant inside the interval, the document's end, or the time of reading.
 func (p *Placer) close(out []store.Version) {
 	upper := p.head.Until
 	switch {
 	case upper.Known():
 	case p.head.Read.Known():
-		upper = p.head.Read + 999_999 // a Date is cut to whole seconds
+		upper = p.head.Read + DateCut
 	default:
 		upper = store.Forever
 	}
