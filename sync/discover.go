@@ -125,7 +125,7 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 			set.InStep, set.Cause = false, ""
 			s.Log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
 		}
-		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: pull.StateOf(set)})
+		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: new(set.SetState)})
 	}
 	if len(c.Sets) == 0 {
 		return nil

@@ -291,7 +291,7 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	for i := range sets {
 		f.s.judge(&sets[i], false, cause)
 		sets[i].Problem = transfer.Clip(sets[i].Problem, 500)
-		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
+		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: new(sets[i].SetState)})
 	}
 	if len(sets) == 0 {
 		return f.s.noteUnread(ctx, cause)

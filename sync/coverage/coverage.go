@@ -47,7 +47,8 @@ func Usable(iv store.Interval) bool {
 // AddDocument adds what a Change List proves. Empty and unknown intervals add nothing.
 func (c *Coverage) AddDocument(iv store.Interval) {
 	if Usable(iv) {
-		c.add(iv, nil)
+		c.Proven = c.joined(append(c.wide(c.Proven), iv), touch)
+		c.rejoin(c.Joint)
 	}
 }
 
@@ -55,7 +56,7 @@ func (c *Coverage) AddDocument(iv store.Interval) {
 // unknown.
 func (c *Coverage) AddNotification(iv store.Interval, limit store.Micros) {
 	if iv = Clip(iv, limit); Usable(iv) {
-		c.rejoin(append(slices.Clone(c.Joint), iv))
+		c.rejoin(append(slices.Clip(c.Joint), iv))
 	}
 }
 
@@ -64,7 +65,8 @@ func (c *Coverage) AddBaseline(a store.Micros) {
 	if !a.Known() || c.Floor.Known() && a < c.Floor {
 		return
 	}
-	c.add(store.Interval{From: store.Beginning, Until: a - 1}, &a)
+	c.Floor = a
+	c.AddDocument(store.Interval{From: store.Beginning, Until: a - 1})
 }
 
 // Reset begins anew with a baseline as of a, because the Source's history went back (F65, F73). Only here a position
@@ -140,45 +142,30 @@ func (c *Coverage) holes(list []store.Interval) []store.Interval {
 	return holes
 }
 
-// add joins an interval of documents, and moves the floor if one is given.
-func (c *Coverage) add(iv store.Interval, floor *store.Micros) {
-	proven := append(c.wide(c.Proven), iv)
-	joint := c.wide(c.Joint)
-	if floor != nil {
-		c.Floor = *floor
-	}
-	byFrom(proven)
-	out := proven[:1]
-	for _, next := range proven[1:] {
-		if last := &out[len(out)-1]; touch(*last, next) {
-			last.Until = max(last.Until, next.Until)
-		} else {
-			out = append(out, next)
-		}
-	}
-	c.Proven = c.narrow(out)
-	c.rejoin(joint)
-}
-
 // rejoin makes Joint of Proven and the given intervals.
 func (c *Coverage) rejoin(joint []store.Interval) {
 	proven := c.wide(c.Proven)
-	all := slices.Clone(proven)
-	for _, j := range c.wide(joint) {
-		if !within(j, proven) {
-			all = append(all, j)
-		}
-	}
-	byFrom(all)
-	out := all[:min(1, len(all))]
-	for _, next := range all[len(out):] {
-		if last := &out[len(out)-1]; joins(*last, next, proven) {
+	all := slices.DeleteFunc(c.wide(joint), func(j store.Interval) bool { return within(j, proven) })
+	c.Joint = c.joined(append(all, proven...), func(a, b store.Interval) bool { return joins(a, b, proven) })
+}
+
+// joined sorts intervals and makes one of each two neighbours that are one.
+func (c *Coverage) joined(list []store.Interval, one func(a, b store.Interval) bool) []store.Interval {
+	slices.SortFunc(list, func(a, b store.Interval) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Until, b.Until))
+	})
+	out := list[:min(1, len(list))]
+	for _, next := range list[len(out):] {
+		if last := &out[len(out)-1]; one(*last, next) {
 			last.Until = max(last.Until, next.Until)
 		} else {
 			out = append(out, next)
 		}
 	}
-	c.Joint = c.narrow(out)
+	if c.Floor.Known() && len(out) > 0 && out[0].From < c.Floor {
+		out[0].From = c.Floor - 1 // nothing is kept of what was before
+	}
+	return out
 }
 
 // joins reports whether a, and b that does not begin before it, are one interval of Joint: they overlap, or touch with
@@ -212,18 +199,4 @@ func (c *Coverage) wide(list []store.Interval) []store.Interval {
 		}
 	}
 	return list
-}
-
-// narrow is the opposite of wide.
-func (c *Coverage) narrow(list []store.Interval) []store.Interval {
-	if c.Floor.Known() && len(list) > 0 && list[0].From < c.Floor {
-		list[0].From = c.Floor - 1
-	}
-	return list
-}
-
-func byFrom(list []store.Interval) {
-	slices.SortFunc(list, func(a, b store.Interval) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Until, b.Until))
-	})
 }

@@ -1,6 +1,10 @@
 package coverage
 
-import "resyncd/store"
+import (
+	"slices"
+
+	"resyncd/store"
+)
 
 // What closes a gap, as contract.md 3 spells it.
 const (
@@ -86,52 +90,41 @@ type Announced struct {
 	Digests  string // as in store.Want
 }
 
-type announcedKey struct {
-	uri    string
-	change string
-	at     store.Micros
-}
-
 // Announcements finds the changes of a notification in a list (coverage.md 4, rule 3).
 type Announcements struct {
-	missing map[announcedKey][]string // the digests of those not found yet
+	missing map[Announced][]string // the digests of those not found yet, by what they are without
 	left    int
 	undated bool
 }
 
 // NewAnnouncements takes what a notification announced.
 func NewAnnouncements(all []Announced) *Announcements {
-	a := &Announcements{missing: make(map[announcedKey][]string, len(all)), left: len(all)}
+	a := &Announcements{missing: make(map[Announced][]string, len(all)), left: len(all)}
 	for _, x := range all {
+		digests := x.Digests
+		x.Digests = ""
+		a.missing[x] = append(a.missing[x], digests)
 		a.undated = a.undated || !x.Datetime.Known()
-		k := announcedKey{x.URI, x.Change, x.Datetime}
-		a.missing[k] = append(a.missing[k], x.Digests)
 	}
 	return a
 }
 
 // Saw takes an entry of the list.
 func (a *Announcements) Saw(x Announced) {
-	k := announcedKey{x.URI, x.Change, x.Datetime}
-	any := -1
-	for i, digests := range a.missing[k] {
-		if digests == "" {
-			any = i
-		} else if agree, _ := store.DigestsAgree(digests, x.Digests); agree {
-			a.remove(k, i) // one that named its hash goes first, the others may take any entry
-			return
-		}
+	digests := x.Digests
+	x.Digests = ""
+	left := a.missing[x]
+	i := slices.IndexFunc(left, func(told string) bool {
+		agree, _ := store.DigestsAgree(told, digests)
+		return agree
+	})
+	if i < 0 { // one that named its hash goes first, the others may take any entry
+		i = slices.Index(left, "")
 	}
-	if any >= 0 {
-		a.remove(k, any)
+	if i >= 0 {
+		a.missing[x] = slices.Delete(left, i, i+1)
+		a.left--
 	}
-}
-
-func (a *Announcements) remove(k announcedKey, i int) {
-	left := a.missing[k]
-	left[i] = left[len(left)-1]
-	a.missing[k] = left[:len(left)-1]
-	a.left--
 }
 
 // Complete reports whether all were found. An undated announcement never is.

@@ -122,24 +122,15 @@ func Compare(w *store.Want, have *store.Have, c Candidate) likeness {
 	case length >= 0 && c.Length >= 0 && length != c.Length:
 		return different
 	}
-	if l := compareDigests(digests, c.Digests); l != Unclear {
-		return l
-	}
+	agree, known := store.DigestsAgree(digests, c.Digests)
 	switch {
+	case agree:
+		return alike
+	case known:
+		return different
 	case !w.LastMod.Known() || !c.LastMod.Known():
 		return Unclear
 	case w.LastMod == c.LastMod:
-		return alike
-	}
-	return different
-}
-
-// compareDigests compares by the strongest common algorithm.
-func compareDigests(a, b string) likeness {
-	switch agree, known := store.DigestsAgree(a, b); {
-	case !known:
-		return Unclear
-	case agree:
 		return alike
 	}
 	return different

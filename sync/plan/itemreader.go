@@ -164,19 +164,14 @@ func linker(s string) string { return fmt.Sprintf("%016x", window.KeyHash(s)) }
 
 // entryLinks returns the links that a row keeps. Followed links come first, because a cut would hide their removal.
 func entryLinks(links []feed.Link, follow []string) string {
-	followed := func(l parsed.Link) bool { return slices.Contains(follow, strings.ToLower(l.Rel)) }
-	out := make([]parsed.Link, 0, len(links))
+	var out, others []parsed.Link
 	for _, l := range links {
-		out = append(out, parsed.Link{Rel: l.Rel, Href: l.Href, Type: l.Type})
-	}
-	slices.SortStableFunc(out, func(a, b parsed.Link) int {
-		switch x, y := followed(a), followed(b); {
-		case x == y:
-			return 0
-		case x:
-			return -1
+		into := &others
+		if slices.Contains(follow, strings.ToLower(l.Rel)) {
+			into = &out
 		}
-		return 1
-	})
+		*into = append(*into, parsed.Link{Rel: l.Rel, Href: l.Href, Type: l.Type})
+	}
+	out = append(out, others...)
 	return parsed.JoinLinks(out[:min(len(out), parsed.MaxLinks)])
 }

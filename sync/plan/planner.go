@@ -76,6 +76,7 @@ type Planner struct {
 	fold      bool          // the mirror ignores letter case
 	Calm      *spill.Bitmap // rows found as wanted
 	Wanted    bool
+	spare     []row // of the last batch
 }
 
 type order struct {
@@ -175,6 +176,7 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	}
 	p.o.Site.Rows.Lock()
 	defer p.o.Site.Rows.Unlock()
+	defer func() { clear(p.spare) }()
 	calm := p.Calm.Len
 	byURI, err := p.lookup(ctx)
 	if err != nil {
@@ -246,7 +248,12 @@ type row struct {
 
 func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
 	uris := make([]string, 0, len(p.Batch))
-	rows, all := make(map[string]*row, len(p.Batch)), make([]row, len(p.Batch))
+	rows, all := make(map[string]*row, len(p.Batch)), p.spare
+	if n := len(p.Batch); n > len(all) {
+		if all = make([]row, n); n <= 2*planBatch {
+			p.spare = all // larger ones are not kept, to bound the memory
+		}
+	}
 	for i := len(p.Batch) - 1; i >= 0; i-- {
 		e := &p.Batch[i]
 		r := rows[e.URI]

@@ -226,7 +226,7 @@ func (p *Puller) SetCommit() *store.Commit {
 	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
 	c := p.pending
 	p.pending = store.Commit{}
-	c.Claim, c.Sets = p.Claim, []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}
+	c.Claim, c.Sets = p.Claim, []store.SetChange{{ID: p.Set.ID, State: new(p.Set.SetState)}}
 	return &c
 }
 

@@ -99,12 +99,6 @@ func CoverageOf(s *store.Set) *coverage.Coverage {
 	return &coverage.Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
 }
 
-// StateOf copies the fields of a set that the engine owns.
-func StateOf(s *store.Set) *store.SetState {
-	state := s.SetState
-	return &state
-}
-
 // Kind is what the URL of a Source leads to.
 type Kind string
 
