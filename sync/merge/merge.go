@@ -362,11 +362,8 @@ func Effective(wants []store.Want) *store.Want {
 			there = newest(there, w)
 		}
 	}
-	if there != nil {
+	if there != nil || held {
 		return there
-	}
-	if held {
-		return nil
 	}
 	return gone
 }
@@ -375,9 +372,6 @@ func Effective(wants []store.Want) *store.Want {
 func newest(a, b *store.Want) *store.Want {
 	if a == nil {
 		return b
-	}
-	if b == nil {
-		return a
 	}
 	digests := func(w *store.Want) int { return min(1, len(w.Digests)) }
 	if cmp.Or(

@@ -125,9 +125,6 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 
 // seek starts the search for announcements in one list.
 func (p *Puller) seek() []*coverage.Announcements {
-	if len(p.Holes.Watching) == 0 {
-		return nil
-	}
 	out := make([]*coverage.Announcements, len(p.Holes.Watching))
 	for i, w := range p.Holes.Watching {
 		if len(w.told) > 0 {
