@@ -233,14 +233,17 @@ func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work 
 	return store.Work{}
 }
 
-// Replaced copies wants with another one of its set.
+// Replaced copies wants with another one of its set, or with one more in the order of sets, as the store has them.
 func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	out := slices.Clone(wants)
 	for i := range out {
 		if out[i].SetID == next.SetID {
 			out[i] = *next
+			return out
 		}
 	}
+	out = append(out, *next)
+	slices.SortFunc(out, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })
 	return out
 }
 

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -241,12 +240,7 @@ func (p *Planner) foresee(ctx context.Context, c *store.Commit) (urgent []int64,
 		if rc.Have != nil {
 			r.Have = *rc.Have
 		}
-		if r.WantFor(rc.Want.SetID) != nil {
-			r.Wants = merge.Replaced(r.Wants, rc.Want)
-		} else { // the store sorts wants by set
-			r.Wants = append(slices.Clip(r.Wants), *rc.Want)
-			slices.SortFunc(r.Wants, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })
-		}
+		r.Wants = merge.Replaced(r.Wants, rc.Want)
 	}
 	rs, urgent = p.o.Site.Begin(rs), urgent[:0]
 	for _, r := range rs {
