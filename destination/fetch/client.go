@@ -99,7 +99,6 @@ func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *Error)
 	if again, _ := c.checkRetry(ctx, resp, err); again && c.options.Retries > 0 {
 		resp, err = c.askAgain(r, resp)
 	}
-	ex.notifyRest(false)
 	if err != nil {
 		return nil, classify(ctx, err)
 	}
@@ -164,7 +163,6 @@ type exchange struct {
 	hop       int
 	requests  int
 	throttled bool // the host throttles all requests
-	resting   bool // Request.Resting was told
 	location  string
 	slot      *host // held until the body is closed
 
@@ -178,13 +176,6 @@ func (ex *exchange) notifyWait(begins bool, at time.Time) {
 	if ex.req.Waiting != nil {
 		ex.req.Waiting(begins, at)
 	}
-}
-
-func (ex *exchange) notifyRest(begins bool) {
-	if ex.req.Resting != nil && ex.resting != begins {
-		ex.req.Resting(begins)
-	}
-	ex.resting = begins
 }
 
 type exchangeKey struct{}

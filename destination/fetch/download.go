@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"resyncd/destination/backoff"
 )
@@ -82,19 +81,11 @@ func (d *download) run(ctx context.Context) error {
 		} else if tries++; tries > retries {
 			return d.withRequests(err)
 		}
-		if d.rest(ctx, pause) != nil {
+		if backoff.Wait(ctx, backoff.Jittered(pause, 2)) != nil {
 			return d.withRequests(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
 		}
 		pause = min(retryGrowth*pause, maxWait)
 	}
-}
-
-func (d *download) rest(ctx context.Context, pause time.Duration) error {
-	if d.req.Resting != nil {
-		d.req.Resting(true)
-		defer d.req.Resting(false)
-	}
-	return backoff.Wait(ctx, backoff.Jittered(pause, 2))
 }
 
 func (d *download) withRequests(err error) error {

@@ -71,8 +71,6 @@ type Request struct {
 	// Waiting, if set, is called when a wait for the peer begins (true) and ends (false). Waits for a slot and pauses
 	// between tries do not count.
 	Waiting func(begins bool, at time.Time)
-	// Resting, if set, is called when retries begin (true) and end (false), so that others can take the worker's place.
-	Resting func(begins bool)
 
 	queued bool // Download: the caller's queue waits out a Retry-After
 	// wireLength is the length that a Download declared, 0 unknown (F57).

@@ -60,12 +60,7 @@ func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error)
 	if ctx.Err() != nil || err == nil && !isQuicklyRetried(resp.StatusCode) {
 		return false, nil
 	}
-	ex := exchangeOf(ctx)
-	again := c.worthRetry(ctx, ex, resp, err)
-	if again {
-		ex.notifyRest(true)
-	}
-	return again, nil
+	return c.worthRetry(ctx, exchangeOf(ctx), resp, err), nil
 }
 
 func (c *Client) worthRetry(ctx context.Context, ex *exchange, resp *http.Response, err error) bool {

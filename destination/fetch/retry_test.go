@@ -116,42 +116,6 @@ func TestQuickRetries(t *testing.T) {
 	}
 }
 
-// TestResting: whoever is to be asked again tells so while it pauses, in the synthetic clock's time, and at no other time: after an
-// answer without a body, and after a body that was cut.
-func TestResting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var asked int
-		c, _ := bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
-			asked++
-			<-time.After(time.Second)
-			switch asked {
-			case 1:
-				w.WriteHeader(http.StatusInternalServerError)
-			case 2:
-				w.Header().Set("Content-Length", "4")
-				_, _ = w.Write([]byte("bo"))
-				_ = http.NewResponseController(w).Flush()
-				panic(http.ErrAbortHandler)
-			default:
-				_, _ = w.Write([]byte("body"))
-			}
-		})
-		var told []string
-		began := time.Now()
-		req := Request{URL: source, Resting: func(begins bool) {
-			told = append(told, fmt.Sprint(begins, time.Since(began).Truncate(time.Second)))
-		}}
-		var s sink
-		if _, err := c.Download(t.Context(), req, &s, DownloadOptions{DeclaredLength: 4}); err != nil || s.String() != "body" {
-			t.Fatal(err, s.String())
-		}
-		if want := []string{"true 1s", "false 2s", "true 2s", "false 2s"}; !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
-		}
-	})
-}
-
 // TestRetryAsksTheSame: the first try goes another way than those that follow it, and all ask alike.
 func TestRetryAsksTheSame(t *testing.T) {
 	t.Parallel()

@@ -17,16 +17,13 @@ const (
 	KindNotify    Kind = "notify"
 	KindGap       Kind = "gap"
 	KindFramework Kind = "framework" // read documents that a Framework Notification named
-	KindRequest   Kind = "request"
 	KindPull      Kind = "pull"
 	KindConclude  Kind = "conclude" // end runs, retention, trash
 	KindScrub     Kind = "scrub"    // hash mirror files again
 )
 
 // urgency is the order of jobs that are due in the same second.
-var urgency = [...]Kind{
-	KindNotify, KindGap, KindFramework, KindRequest, KindPull, KindConclude, KindScrub,
-}
+var urgency = [...]Kind{KindNotify, KindGap, KindFramework, KindPull, KindConclude, KindScrub}
 
 func (k Kind) rank() int {
 	if i := slices.Index(urgency[:], k); i >= 0 {

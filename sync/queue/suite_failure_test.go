@@ -162,12 +162,12 @@ func testDropRunning(b *bench) {
 // testDropWithin: work may drop its own Source.
 func testDropWithin(b *bench) {
 	b.begin(func(ctx context.Context, j queue.Job) error {
-		if j.Kind == queue.KindRequest {
+		if j.Kind == queue.KindConclude {
 			return errors.Join(b.q.Drop(ctx, j.Source), errWork)
 		}
 		return nil
 	})
-	b.put(1, queue.KindRequest, 0)
+	b.put(1, queue.KindConclude, 0)
 	b.put(1, queue.KindScrub, tick)
 	b.wait(1, soon, any1)
 	b.quiet(pause)

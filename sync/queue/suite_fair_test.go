@@ -66,7 +66,7 @@ func testDead(b *bench) {
 		}
 	}
 	b.wait(50, soon, any1)
-	for _, k := range []queue.Kind{queue.KindNotify, queue.KindGap, queue.KindRequest} {
+	for _, k := range []queue.Kind{queue.KindNotify, queue.KindGap, queue.KindConclude} {
 		start := time.Now()
 		b.put(0, k, 0)
 		b.promptly(start, 0, k, 10*time.Millisecond)

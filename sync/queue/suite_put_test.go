@@ -111,7 +111,7 @@ func testNoLostWakeUp(b *bench) {
 		<-time.After(time.Duration(rand.IntN(100)) * time.Microsecond)
 		return nil
 	})
-	every := []queue.Kind{queue.KindNotify, queue.KindGap, queue.KindPull, queue.KindScrub, queue.KindRequest}
+	every := []queue.Kind{queue.KindNotify, queue.KindGap, queue.KindPull, queue.KindScrub, queue.KindConclude}
 	var all sync.WaitGroup
 	for range writers {
 		all.Go(func() {
@@ -154,9 +154,9 @@ func testOrder(b *bench) {
 		}
 	}
 	order := []queue.Kind{
-		queue.KindNotify, queue.KindGap, queue.KindFramework, queue.KindRequest, queue.KindPull, queue.KindConclude, queue.KindScrub,
+		queue.KindNotify, queue.KindGap, queue.KindFramework, queue.KindPull, queue.KindConclude, queue.KindScrub,
 	}
-	for i, k := range []int{5, 2, 0, 4, 1, 6, 3} {
+	for i, k := range []int{5, 2, 0, 4, 1, 3} {
 		put(order[k], due.Add(time.Duration(i)*time.Millisecond))
 	}
 	put("other", due)
@@ -172,7 +172,7 @@ func testParallel(b *bench) {
 	g := newGate()
 	b.begin(func(ctx context.Context, _ queue.Job) error { return g.pass(ctx) })
 	for source := range int64(100) {
-		b.put(source, []queue.Kind{queue.KindNotify, queue.KindGap, queue.KindRequest, queue.KindConclude}[source%4], 0)
+		b.put(source, []queue.Kind{queue.KindNotify, queue.KindGap, queue.KindConclude}[source%3], 0)
 	}
 	b.wait(100, soon, any1) // all at the same time
 	close(g.open)
