@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"reflect"
 	"time"
 
@@ -196,6 +197,38 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 			return c, nil, ctx.Err()
 		}
 	}
+}
+
+func (s *session) leave(ctx context.Context, unclean bool) error {
+	if unclean = unclean || s.AnyDoubt(); !unclean && !s.Unclean.Load() {
+		return nil
+	}
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &unclean}})
+}
+
+func (s *session) tidyUp(ctx context.Context) error {
+	if s.Follows {
+		return nil // the run of a Follower goes on
+	}
+	return s.leave(ctx, s.Look) // uncertain until a run has looked
+}
+
+const (
+	tidyIdle   = 16
+	tidySlices = 20
+)
+
+func (s *session) tidyState(ctx context.Context) error {
+	if !s.Unclean.Load() && rand.N(tidyIdle) > 0 {
+		return nil
+	}
+	for more, slices := true, 0; more && slices < tidySlices; slices++ {
+		var err error
+		if more, err = s.Store.Tidy(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Observer receives events for metrics and people. Its functions may be nil; they must be quick, safe for concurrent

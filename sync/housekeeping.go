@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"resyncd/destination"
 	"resyncd/store"
@@ -148,8 +147,6 @@ func (s *session) claimTrash(ctx context.Context) error {
 	return err
 }
 
-const tidySlices = 20
-
 func (f *Follower) end(ctx context.Context) error {
 	s := f.s
 	// After a disk failure a file may be newer than its row, so the next run looks.
@@ -161,35 +158,6 @@ func (f *Follower) end(ctx context.Context) error {
 		}
 	}
 	return s.leave(ctx, unclean)
-}
-
-func (s *session) leave(ctx context.Context, unclean bool) error {
-	if unclean = unclean || s.AnyDoubt(); !unclean && !s.Unclean.Load() {
-		return nil
-	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &unclean}})
-}
-
-func (s *session) tidyUp(ctx context.Context) error {
-	if s.Follows {
-		return nil // the run of a Follower goes on
-	}
-	return s.leave(ctx, s.Look) // uncertain until a run has looked
-}
-
-const tidyIdle = 16
-
-func (s *session) tidyState(ctx context.Context) error {
-	if !s.Unclean.Load() && rand.N(tidyIdle) > 0 {
-		return nil
-	}
-	for more, slices := true, 0; more && slices < tidySlices; slices++ {
-		var err error
-		if more, err = s.Store.Tidy(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 const lookMost = 10_000

@@ -19,6 +19,68 @@ import (
 	"resyncd/sync/parsed"
 )
 
+type verdict uint8
+
+const (
+	verdictCleared verdict = iota // the file is right, or nothing is wanted any more
+	verdictFetched                // new bytes wait in the stage
+	verdictAdopted                // a file without a row is right
+	verdictGone                   // the Source no longer has it
+	verdictRefused                // policy forbids the request
+	verdictThere                  // a deletion was pushed, but the Source still serves it
+	verdictFailed
+)
+
+var results = [...]string{
+	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
+	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
+}
+
+// outcome is one resource after the work on it.
+type outcome struct {
+	res     *store.Resource
+	attempt *attempt // until the conductor has it back
+	want    *store.Want
+	verdict verdict
+	have    store.Have
+	learnt  bool // have is recorded
+	unsure  bool // its bytes may be in place in spite of a failure
+	stage   blob.Stage
+	// displace is the trash id of a file in the way.
+	displace string
+	failure  failure
+	bytes    int64
+	took     time.Duration // 0: not asked
+	aside    bool          // tried again later; nothing is recorded
+	// asked is the Source's clock at its answer (Settle).
+	asked store.Micros
+	// disk is a failure of the whole mirror.
+	disk error
+}
+
+func (o *outcome) discard() {
+	if o.stage != nil {
+		_ = o.stage.Discard()
+		o.stage = nil
+	}
+}
+
+func (o *outcome) there() bool { return o.verdict == verdictFetched || o.verdict == verdictCleared }
+
+func (o *outcome) asks() bool { return o.want != nil && o.want.State == store.WantAsk }
+
+// absent tells that no file is wanted.
+func (o *outcome) absent() bool { return o.want == nil || o.want.State == store.WantAbsent }
+
+// fail voids what was learnt, or a row would name bytes that were never placed (P3).
+func (o *outcome) fail(err error) {
+	o.discard()
+	o.verdict, o.failure, o.learnt = verdictFailed, classify(err), false
+	if blob.Systemic(err) {
+		o.disk = err
+	}
+}
+
 // work has a panic cost one resource only (F5).
 func (r *Reconciler) work(ctx context.Context, a *attempt) *outcome {
 	o := &outcome{res: a.res, attempt: a, asked: r.s.LocalNow() - merge.Skew}
@@ -60,29 +122,6 @@ func (r *Reconciler) look(ctx context.Context, a *attempt, o *outcome) error {
 		return r.lookAt(ctx, o)
 	}
 	return nil
-}
-
-// answers takes a failure that decides about the resource.
-func (o *outcome) answers(err error) bool {
-	fe, ok := errors.AsType[*fetch.Error](err)
-	switch {
-	case ok && fe.Kind == fetch.Gone && o.asks():
-		o.verdict = verdictGone
-	case ok && fe.Kind == fetch.Refused && fe.Hop == 0:
-		o.verdict, o.failure = verdictRefused, failure{class: "refused", reason: fe.Error()}
-	default:
-		return false
-	}
-	return true
-}
-
-// lookAt learns of a file unknown to the row before the row is closed.
-func (r *Reconciler) lookAt(ctx context.Context, o *outcome) error {
-	now, err := r.s.Found(ctx, o.res, false)
-	if now != nil {
-		o.have, o.learnt = *now, true
-	}
-	return err
 }
 
 // Satisfied tells without a request whether the mirror has the wanted bytes.
@@ -213,27 +252,6 @@ func (o *outcome) spent(asked time.Duration, err error) {
 		return
 	}
 	o.took += max(asked, 1)
-}
-
-// confirm asks about a pushed deletion: only the Source's own 404 or 410 removes a file before a document does (P5).
-func (r *Reconciler) confirm(ctx context.Context, o *outcome) error {
-	h, began := &o.res.Have, time.Now()
-	req := r.request(o)
-	req.NoCache, req.ETag, req.LastModified = true, h.ETag, h.LastModified
-	resp, err := r.s.Means.Client.Get(ctx, req)
-	o.spent(time.Since(began), err)
-	switch {
-	case err == nil:
-		_ = resp.Body.Close()
-		o.verdict = verdictThere
-	case fetch.KindOf(err) == fetch.Gone:
-		o.verdict = verdictGone
-	case fetch.KindOf(err) == fetch.Refused:
-		o.verdict = verdictThere
-	default:
-		return err
-	}
-	return nil
 }
 
 func (r *Reconciler) request(o *outcome) fetch.Request {

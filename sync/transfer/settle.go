@@ -3,10 +3,12 @@ package transfer
 import (
 	"context"
 	"slices"
+	"time"
 
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
+	"resyncd/sync/spill"
 )
 
 // staleAsks bounds the failures that ask for a newer list (F47, F48).
@@ -209,46 +211,6 @@ func (r *Reconciler) recordOne(
 	c.Resources = append(c.Resources, rc)
 }
 
-// decided writes the Source's answer, or the policy's refusal, into the want.
-func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
-	next := merge.Settle(*o.want, o.there(), o.asked)
-	next.Listed = nil
-	switch l := o.want.Listed; {
-	case o.verdict == verdictRefused:
-		next = *o.want
-		next.Refused = o.failure.reason
-	case o.verdict == verdictGone && !o.want.Pushed && l != nil && l.State == store.WantPresent:
-		next = *l // its documents never took back what they list (P5)
-	case o.want.Pushed:
-		next.Listed = l
-	}
-	return merge.Replaced(wants, &next), &next
-}
-
-// stays takes back a pushed deletion of a resource that the Source still serves. The answer vouches for no body: it may
-// be an error page with status 200 (P5).
-func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]store.Want, *store.Want) {
-	next := *o.want
-	switch l := o.want.Listed; {
-	case l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(have, l):
-		next = *l
-	case have.State == store.HavePresent && have.Version.Until.Known():
-		next.State, next.Digests, next.Length, next.LastMod =
-			store.WantPresent, merge.DigestOf(have), have.Length, store.NoTime
-		next.Version = have.Version
-	default:
-		next.State, next.Digests, next.Length, next.LastMod = store.WantAsk, "", -1, store.NoTime
-		next.Version.From--
-		next.Version.Until = next.Version.From
-	}
-	return merge.Replaced(wants, &next), &next
-}
-
-func pushedSince(h *store.Have, listed *store.Want) bool {
-	return h.State == store.HavePresent && listed.State == store.WantPresent &&
-		merge.Satisfied(listed, h) != merge.Yes && merge.Relate(h.Version, listed.Version) == merge.Newer
-}
-
 func removes(rc store.ResourceChange) bool {
 	return rc.Work != nil && rc.Work.Action == store.ActionRemove
 }
@@ -305,4 +267,111 @@ func (r *Reconciler) count(group []*outcome) {
 		r.s.Observe.Settled(told)
 	}
 	r.s.Progress(p)
+}
+
+// tally is what became of a reconciler's work. The lock of the workset guards it.
+type tally struct {
+	sum     Done
+	counts  []*Count      // one for each pull under way
+	failing *spill.Bitmap // rows whose last try failed
+	until   time.Time     // end of retries, zero for never
+	halted  error         // the failure that stops fetching
+	used    int64         // the part of sum.Deleted that ended a halt
+	resumed bool
+	reading bool // more wants may come at any moment
+	resting bool // nothing is in flight and nothing due
+}
+
+func (r *Reconciler) tallied(f func(*tally)) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	f(&r.tally)
+}
+
+// Done is the work of a reconciler since a Count began.
+type Done struct {
+	Fetched, Deleted int64
+	Asked            int64 // answers to a question
+	Failed           int64 // in the whole run, by their last try
+	Unchanged        int64 // right before the pull
+}
+
+// Count counts for one pull. Resources whose file was right already are kept apart: a list that is read again calls all
+// of them right.
+type Count struct {
+	began        Done
+	right, other *spill.Bitmap
+}
+
+// Count begins to count for a pull, until EndCount.
+func (r *Reconciler) Count() *Count {
+	c := &Count{right: spill.NewBitmap(), other: spill.NewBitmap()}
+	r.tallied(func(t *tally) {
+		c.began = t.sum
+		t.counts = append(t.counts, c)
+	})
+	return c
+}
+
+// EndCount ends a Count.
+func (r *Reconciler) EndCount(c *Count) {
+	r.tallied(func(t *tally) {
+		t.counts = slices.DeleteFunc(t.counts, func(other *Count) bool { return other == c })
+	})
+}
+
+// Since returns the work since a Count began; calm are the resources that its lists called right.
+func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
+	r.tallied(func(t *tally) {
+		d = Done{
+			Fetched: t.sum.Fetched - c.began.Fetched, Deleted: t.sum.Deleted - c.began.Deleted,
+			Asked: t.sum.Asked - c.began.Asked, Failed: t.failing.Len, Unchanged: c.unchanged(calm),
+		}
+	})
+	return d
+}
+
+// unchanged counts the resources that were right before the pull, and that nothing else happened to.
+func (c *Count) unchanged(calm *spill.Bitmap) int64 {
+	all := spill.NewBitmap()
+	if calm != nil {
+		all = calm.Clone()
+	}
+	for id := range c.right.All() {
+		all.Add(id)
+	}
+	for id := range c.other.All() {
+		all.Remove(id)
+	}
+	return all.Len
+}
+
+func (t *tally) end(id int64, right bool) {
+	for _, c := range t.counts {
+		if right {
+			c.right.Add(id)
+		} else {
+			c.other.Add(id)
+		}
+	}
+}
+
+// FoundRight notes that a resource is as wanted.
+func (r *Reconciler) FoundRight(id int64) {
+	r.tallied(func(t *tally) { t.end(id, true) })
+}
+
+// Failing are the resources whose last try failed.
+func (r *Reconciler) Failing() (ids *spill.Bitmap) {
+	r.tallied(func(t *tally) { ids = t.failing.Clone() })
+	return ids
+}
+
+// Went counts removed files.
+func (r *Reconciler) Went(n int64) {
+	if n > 0 {
+		r.tallied(func(t *tally) { t.sum.Deleted += n })
+		r.s.Observe.Removed(n)
+		r.s.Progress(Progress{Deleted: n})
+	}
 }

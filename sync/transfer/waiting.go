@@ -273,6 +273,24 @@ func (c *conductor) slowPlaces() int {
 	return max(n/4, 1)
 }
 
+func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
+	if res.Work.Attempts > 0 {
+		r.tallied(func(t *tally) { failed = t.failing.Has(res.ID) })
+	}
+	return failed
+}
+
+// givesUp tells whether the time for retries is over for a failed resource. A new want, or a failure of the disk, keeps
+// it due.
+func (r *Reconciler) givesUp(res *store.Resource) bool {
+	if res.Work.Class == classDisk || !r.triedBefore(res) {
+		return false
+	}
+	var until time.Time
+	r.tallied(func(t *tally) { until = t.until })
+	return !until.IsZero() && r.s.Now().After(until)
+}
+
 func (c *conductor) next(ctx context.Context) *attempt {
 	for !c.choked() {
 		from := &c.queue

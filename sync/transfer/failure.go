@@ -14,68 +14,6 @@ import (
 	"resyncd/store/blob"
 )
 
-type verdict uint8
-
-const (
-	verdictCleared verdict = iota // the file is right, or nothing is wanted any more
-	verdictFetched                // new bytes wait in the stage
-	verdictAdopted                // a file without a row is right
-	verdictGone                   // the Source no longer has it
-	verdictRefused                // policy forbids the request
-	verdictThere                  // a deletion was pushed, but the Source still serves it
-	verdictFailed
-)
-
-var results = [...]string{
-	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
-	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
-}
-
-// outcome is one resource after the work on it.
-type outcome struct {
-	res     *store.Resource
-	attempt *attempt // until the conductor has it back
-	want    *store.Want
-	verdict verdict
-	have    store.Have
-	learnt  bool // have is recorded
-	unsure  bool // its bytes may be in place in spite of a failure
-	stage   blob.Stage
-	// displace is the trash id of a file in the way.
-	displace string
-	failure  failure
-	bytes    int64
-	took     time.Duration // 0: not asked
-	aside    bool          // tried again later; nothing is recorded
-	// asked is the Source's clock at its answer (Settle).
-	asked store.Micros
-	// disk is a failure of the whole mirror.
-	disk error
-}
-
-func (o *outcome) discard() {
-	if o.stage != nil {
-		_ = o.stage.Discard()
-		o.stage = nil
-	}
-}
-
-func (o *outcome) there() bool { return o.verdict == verdictFetched || o.verdict == verdictCleared }
-
-func (o *outcome) asks() bool { return o.want != nil && o.want.State == store.WantAsk }
-
-// absent tells that no file is wanted.
-func (o *outcome) absent() bool { return o.want == nil || o.want.State == store.WantAbsent }
-
-// fail voids what was learnt, or a row would name bytes that were never placed (P3).
-func (o *outcome) fail(err error) {
-	o.discard()
-	o.verdict, o.failure, o.learnt = verdictFailed, classify(err), false
-	if blob.Systemic(err) {
-		o.disk = err
-	}
-}
-
 // The classes of failures: of files without room, bodies that are not as listed, inline resources whose bytes only a
 // document can bring again, the disk, cut bodies, and bodies that nothing vouches for (F55).
 const (

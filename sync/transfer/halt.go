@@ -4,120 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"resyncd/store"
 	"resyncd/store/blob"
-	"resyncd/sync/spill"
 )
-
-// tally is what became of a reconciler's work. The lock of the workset guards it.
-type tally struct {
-	sum     Done
-	counts  []*Count      // one for each pull under way
-	failing *spill.Bitmap // rows whose last try failed
-	until   time.Time     // end of retries, zero for never
-	halted  error         // the failure that stops fetching
-	used    int64         // the part of sum.Deleted that ended a halt
-	resumed bool
-	reading bool // more wants may come at any moment
-	resting bool // nothing is in flight and nothing due
-}
-
-func (r *Reconciler) tallied(f func(*tally)) {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	f(&r.tally)
-}
-
-// Done is the work of a reconciler since a Count began.
-type Done struct {
-	Fetched, Deleted int64
-	Asked            int64 // answers to a question
-	Failed           int64 // in the whole run, by their last try
-	Unchanged        int64 // right before the pull
-}
-
-// Count counts for one pull. Resources whose file was right already are kept apart: a list that is read again calls all
-// of them right.
-type Count struct {
-	began        Done
-	right, other *spill.Bitmap
-}
-
-// Count begins to count for a pull, until EndCount.
-func (r *Reconciler) Count() *Count {
-	c := &Count{right: spill.NewBitmap(), other: spill.NewBitmap()}
-	r.tallied(func(t *tally) {
-		c.began = t.sum
-		t.counts = append(t.counts, c)
-	})
-	return c
-}
-
-// EndCount ends a Count.
-func (r *Reconciler) EndCount(c *Count) {
-	r.tallied(func(t *tally) {
-		t.counts = slices.DeleteFunc(t.counts, func(other *Count) bool { return other == c })
-	})
-}
-
-// Since returns the work since a Count began; calm are the resources that its lists called right.
-func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
-	r.tallied(func(t *tally) {
-		d = Done{
-			Fetched: t.sum.Fetched - c.began.Fetched, Deleted: t.sum.Deleted - c.began.Deleted,
-			Asked: t.sum.Asked - c.began.Asked, Failed: t.failing.Len, Unchanged: c.unchanged(calm),
-		}
-	})
-	return d
-}
-
-// unchanged counts the resources that were right before the pull, and that nothing else happened to.
-func (c *Count) unchanged(calm *spill.Bitmap) int64 {
-	all := spill.NewBitmap()
-	if calm != nil {
-		all = calm.Clone()
-	}
-	for id := range c.right.All() {
-		all.Add(id)
-	}
-	for id := range c.other.All() {
-		all.Remove(id)
-	}
-	return all.Len
-}
-
-func (t *tally) end(id int64, right bool) {
-	for _, c := range t.counts {
-		if right {
-			c.right.Add(id)
-		} else {
-			c.other.Add(id)
-		}
-	}
-}
-
-// FoundRight notes that a resource is as wanted.
-func (r *Reconciler) FoundRight(id int64) {
-	r.tallied(func(t *tally) { t.end(id, true) })
-}
-
-// Failing are the resources whose last try failed.
-func (r *Reconciler) Failing() (ids *spill.Bitmap) {
-	r.tallied(func(t *tally) { ids = t.failing.Clone() })
-	return ids
-}
-
-// Went counts removed files.
-func (r *Reconciler) Went(n int64) {
-	if n > 0 {
-		r.tallied(func(t *tally) { t.sum.Deleted += n })
-		r.s.Observe.Removed(n)
-		r.s.Progress(Progress{Deleted: n})
-	}
-}
 
 // Reading says whether documents are being read.
 func (r *Reconciler) Reading(on bool) {
@@ -134,24 +24,6 @@ func (r *Reconciler) isReading() (on bool) {
 func (r *Reconciler) Retry(end time.Time) {
 	r.tallied(func(t *tally) { t.until = end })
 	r.s.Poke()
-}
-
-func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
-	if res.Work.Attempts > 0 {
-		r.tallied(func(t *tally) { failed = t.failing.Has(res.ID) })
-	}
-	return failed
-}
-
-// givesUp tells whether the time for retries is over for a failed resource. A new want, or a failure of the disk, keeps
-// it due.
-func (r *Reconciler) givesUp(res *store.Resource) bool {
-	if res.Work.Class == classDisk || !r.triedBefore(res) {
-		return false
-	}
-	var until time.Time
-	r.tallied(func(t *tally) { until = t.until })
-	return !until.IsZero() && r.s.Now().After(until)
 }
 
 // Rests tells whether nothing is in flight and nothing due.
