@@ -155,13 +155,13 @@ func (r *Reconciler) conduct(outer context.Context) error {
 	for o := range c.outcomes {
 		c.ended(o)
 	}
-	var last error
+	var step, last error
 	if c.disk.busy {
-		last = (<-c.disk.done)()
+		step = unlessEnded((<-c.disk.done)())
 	}
 	// An orderly end places the last outcomes: their transfers need not be repeated.
 	if errors.Is(err, context.Canceled) && orderly(outer) {
-		last = errors.Join(last, r.settle(kept, came(outer, c.batch.outcomes)))
+		last = r.settle(kept, came(outer, c.batch.outcomes))
 	} else {
 		discard(c.batch.outcomes)
 	}
@@ -169,7 +169,7 @@ func (r *Reconciler) conduct(outer context.Context) error {
 	if outer.Err() != nil {
 		err, last = unlessEnded(err), unlessEnded(last)
 	}
-	return errors.Join(err, last)
+	return errors.Join(err, step, last)
 }
 
 func unlessEnded(err error) error {

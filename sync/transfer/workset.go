@@ -147,9 +147,9 @@ func (w *Workset) Take() {
 
 // Clear forgets all flights.
 func (w *Workset) Clear() {
-	w.drop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.dropAll()
 	w.open = false
 	clear(w.flight)
 }
@@ -158,6 +158,10 @@ func (w *Workset) Clear() {
 func (w *Workset) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.dropAll()
+}
+
+func (w *Workset) dropAll() {
 	w.endAll(w.urgent)
 	w.endAll(w.ready)
 	w.remains = w.remains || w.all
