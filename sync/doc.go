@@ -8,26 +8,35 @@
 //
 // # From an entry of a Change List to a file
 //
-// [Engine.Run] is a [Follower] that is asked once. It takes the Source's claim (store.Sources), finds out what is
-// offered (destination.Discover) and has each set pulled by a pull.Puller, while a transfer.Reconciler fetches beside
-// it. A daemon has the same done by slices [WorkPull].
+// This is the way of one entry through a scheduled pull, function by function. [Engine.Run] is a [Follower] that is
+// asked once: it begins at the second station.
 //
-//  1. The Puller reads what coverage it has (coverage.Coverage). With none it takes a baseline from the Resource
-//     List; else it walks the Change Lists with destination.Reader.Walk, which skips what is unchanged.
-//  2. The walk cuts the document into entries (destination/rsdoc) and hands each to the visitor, here one of package
-//     pull. parsed.ChangeOf says it in the terms of the state, and merge.Placer gives it a version.
-//  3. The plan.Planner collects entries into batches. It drops what is out of scope, asks merge.Merge what the entry
-//     makes of the row that the store has, lets keymap name what is new, and commits wants as one store.Commit.
-//  4. What the commit wants done goes to the transfer.Workset: new rows as they were written, others by their ids.
-//  5. The Reconciler gives a resource to a worker. Where merge.Satisfied says that the file is right, that is all.
-//     Else the worker downloads it (fetch.Client.Download) into a blob.Stage, and length and hash are checked on the
-//     way.
-//  6. Finished resources are settled in groups: blob.Mirror.Place makes the files durable and gives them their names,
-//     then one commit records the rows. What failed stays owed, with the time of its next try. A removal goes through
-//     transfer.Reconciler.RemoveAll.
-//  7. At the end of a list that was read whole, its interval is added to the coverage (coverage.Coverage.AddDocument)
-//     in the commit of its last wants. A hole becomes a store.Gap, and coverage.JudgeGap says what closes it.
-//  8. A [Result] tells what became of the set, and is kept as the last store.Run.
+//  1. queue.Local.Run carries out the pull that is due, in a goroutine of its own. The caller has [Follower.Do] do
+//     [WorkPull].
+//  2. Follower.pullAll finds out what is offered (destination.Discover) and takes up each set.
+//  3. Follower.pullSet makes a pull.Puller, which reads the coverage and its holes (Puller.Start). A set without a
+//     position takes a baseline from the Resource List; else Puller.Changes reads the Change Lists.
+//  4. Puller.walkChanges has destination.Reader.Walk ask for the documents that changeReader.Enter lets in.
+//  5. changeReader.List gets the entries of a document one by one. parsed.ChangeOf says each in the terms of the
+//     state.
+//  6. changeList.place has merge.Placer give them versions, and Planner.Add collects them into batches.
+//  7. Planner.merge asks merge.Merge what an entry makes of the row that the store has.
+//  8. Planner.FlushWith commits the wants (Planner.changes), the last of a walk together with the coverage that its
+//     lists prove (coverage.Coverage.AddDocument).
+//  9. Planner.written gives what has work to the transfer.Workset: new rows as they were written, others by their
+//     ids.
+//  10. conductor.page takes them into its queue, in the goroutine of the transfer.Reconciler, and conductor.handOut gives
+//     them to workers.
+//  11. Reconciler.work looks whether the file is right (merge.Satisfied). Else it downloads it into a blob.Stage and
+//     checks length and hash (Reconciler.bring).
+//  12. conductor.collect puts finished resources into a group, and conductor.step closes it.
+//  13. Reconciler.settle makes the files of a group durable and gives them their names (blob.Mirror.Place).
+//  14. Reconciler.record commits their rows. What failed stays owed, with the time of its next try.
+//  15. Once the Reconciler rests, Follower.rested asks for [WorkConclude]. Follower.conclude commits the [Result] of
+//     the set as its last store.Run.
+//
+// Removals leave the way at the tenth station: Reconciler.removeSome carries them out. A hole in the coverage becomes a
+// store.Gap, and coverage.JudgeGap says what closes it.
 //
 // A kill at any moment costs repeated work only: wants are recorded before files change, and coverage never before
 // the wants that it proves.

@@ -17,9 +17,13 @@ type dueStore struct {
 	rows func(ids []int64) []*store.Resource
 }
 
-func (s dueStore) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, error) { return s.due(ctx, q) }
+func (s dueStore) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, error) {
+	return s.due(ctx, q)
+}
 
-func (s dueStore) NextDue(context.Context, int64) (store.Micros, error) { return store.NoTime, s.next() }
+func (s dueStore) NextDue(context.Context, int64) (store.Micros, error) {
+	return store.NoTime, s.next()
+}
 
 func (s dueStore) ByIDs(_ context.Context, ids []int64) ([]*store.Resource, error) {
 	return s.rows(ids), nil
