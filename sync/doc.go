@@ -25,7 +25,7 @@
 //     lists prove (coverage.Coverage.AddDocument).
 //  9. Planner.written gives what has work to the transfer.Workset: new rows as they were written, others by their
 //     ids.
-//  10. conductor.page takes them into its queue, in the goroutine of the transfer.Reconciler, and conductor.handOut gives
+//  10. conductor.page takes them into its queue, in the goroutine of the transfer.Reconciler. conductor.handOut gives
 //     them to workers.
 //  11. Reconciler.work looks whether the file is right (merge.Satisfied). Else it downloads it into a blob.Stage and
 //     checks length and hash (Reconciler.bring).

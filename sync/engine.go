@@ -49,11 +49,11 @@ type RunOptions struct {
 	From store.Micros
 	// RetryFor bounds the retries before a failure is left owed.
 	RetryFor time.Duration
-	// Plan, if set, receives each action of a dry run, which changes no file. The store must be a throw-away copy.
+	// Plan receives the actions of a dry run, which changes no file. Its store must be a throw-away copy.
 	Plan func(Planned) error
-	// Ended, if set, receives each set's result.
+	// Ended receives each set's result.
 	Ended func(Result) error
-	// Progress, if set, must be quick and safe for concurrent use.
+	// Progress must be quick and safe for concurrent use.
 	Progress func(transfer.Progress)
 }
 
@@ -100,7 +100,7 @@ type session struct {
 	observe *Observer
 	// sweep says that this run or a later one must still carry out Target.SweepExtra.
 	sweep bool
-	// explained are what a dry run has reported or found right, so that no later set does again.
+	// explained are what a dry run has told of or found right.
 	explained *spill.Bitmap
 	would     Would
 	noRule    string // why URIs of an unknown set are refused, "" where planning has judged them
@@ -177,10 +177,10 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 
 func nobody() (end func()) { return func() {} }
 
-// policySweep stands in Source.Policy until Target.SweepExtra is carried out, even if the run is killed.
+// policySweep stands in Source.Policy until Target.SweepExtra is carried out.
 const policySweep = "sweep-extra"
 
-// claimPatience is how long a claim is retried, because a process that was just killed may still hold its lock.
+// claimPatience: a process that was just killed may still hold its lock.
 const claimPatience = time.Second
 
 func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() error, error) {
@@ -238,7 +238,7 @@ type Observer struct {
 	Mirrored func(Mirrored)
 	// Notified counts notifications taken up, by verdict.
 	Notified func(verdict coverage.Verdict, n int)
-	// Missed counts changes that a pull saw first despite an active subscription.
+	// Missed counts changes that a subscription should have told of.
 	Missed func(setID int64, n int64)
 	// Odd counts record values that violate their format.
 	Odd func(setID int64, n int64)
@@ -246,21 +246,21 @@ type Observer struct {
 	Settled func(transfer.Settled)
 	// Removed counts removed files.
 	Removed func(n int64)
-	// Gap reports a found, changed or ended gap; a false alarm ends without ClosedBy.
+	// Gap reports a gap that was found, changed or ended; a false alarm has no ClosedBy.
 	Gap func(g store.Gap)
 	// Pulled reports each concluded pull.
 	Pulled func(Result)
-	// Discovered reports each offered set and how it was found (destination.SetOffer.Found).
+	// Discovered reports how a set was found (destination.SetOffer.Found).
 	Discovered func(setID int64, how string)
-	// Unread reports why a pull or a part of it could not be read.
+	// Unread reports what a pull could not read.
 	Unread func(err error)
 	// Skipped counts unreadable entries that were left out (F46).
 	Skipped func(n int64)
-	// Doubted reports why a document was not fully trusted (destination.ReaderOptions.Doubted).
+	// Doubted reports a distrusted document (destination.ReaderOptions.Doubted).
 	Doubted func(reason string)
-	// Held reports the number of files in a sweep that waits for the operator.
+	// Held counts files that wait for the operator.
 	Held func(setID int64, n int64)
-	// Halted reports why the mirror stops taking files (F6), and nil once it takes them again.
+	// Halted reports why the mirror takes no files (F6), nil once it does.
 	Halted func(err error)
 	// Rotten counts damaged mirror files (F13), which are fetched anew.
 	Rotten func(n int64)

@@ -13,8 +13,8 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Follower keeps one Source in step while it runs, under the Source's claim. Inputs only write wants and coverage in
-// slices (Do), and one reconciler fetches (Run); a new Follower goes on from the store after a kill.
+// Follower keeps one Source in step under its claim. Inputs only write wants and coverage in slices (Do), and one
+// reconciler fetches (Run).
 type Follower struct {
 	s   *session
 	o   FollowOptions
@@ -139,7 +139,7 @@ func (f *Follower) RequestPull(r PullRequest) {
 	f.asks.request(&r)
 }
 
-// hintEvery is the least time between two pulls of a set for hints, however many come (P8).
+// hintEvery is the least time between two pulls of a set for hints (P8).
 const hintEvery = 5 * time.Second
 
 // Hint asks for a pull of a set that may have changed. Any goroutine may call it.
@@ -242,7 +242,7 @@ type FollowOptions struct {
 	ReorderGrace time.Duration
 	// Poll is the usual time between two pulls and the longest back-off of a lagging list.
 	Poll time.Duration
-	// Patience is how long a pull waits for its fetches; the rest stays owed.
+	// Patience is how long a pull waits for its fetches.
 	Patience time.Duration
 	// Later asks for Do(w) at due, or earlier if already asked for. It must be quick and safe for concurrent use.
 	Later func(w Work, due time.Time)
@@ -259,8 +259,7 @@ type PullRequest struct {
 	Full bool
 	// RetryFor bounds the retries before the request is answered.
 	RetryFor time.Duration
-	// Ended receives each set's result, Done the end, Progress the work. Each may be nil and runs while the Follower
-	// works.
+	// Ended receives each set's result, Done the end, Progress the work. Each may be nil.
 	Ended    func(Result)
 	Done     func(error)
 	Progress func(transfer.Progress)
@@ -269,7 +268,7 @@ type PullRequest struct {
 	taken bool
 }
 
-// doubtVerdicts has the sets' problems judged anew after an unclean end, because they may be the disk's and over.
+// doubtVerdicts has problems judged anew after an unclean end: the disk's may be over.
 func (f *Follower) doubtVerdicts(ctx context.Context) error {
 	if !f.s.src.Unclean {
 		return nil
@@ -279,7 +278,7 @@ func (f *Follower) doubtVerdicts(ctx context.Context) error {
 	return err
 }
 
-// judgeAnew asks for a pull once the disk takes files again. It waits for a rest, so that failures cause no storm.
+// judgeAnew asks for a pull once the disk takes files again.
 func (f *Follower) judgeAnew() {
 	if !f.rec.IsHalted() && f.marred.CompareAndSwap(true, false) {
 		f.o.Later(WorkPull, f.s.Now())

@@ -45,12 +45,10 @@ func (f *Follower) await() (resume func()) {
 	}
 }
 
-// Heard has a slice that waits for a document take up the inbox at once. It never blocks and may be called from any
-// goroutine.
+// Heard has a slice that waits for a document take up the inbox at once. Any goroutine may call it.
 func (f *Follower) Heard() { tell(f.turn.heard) }
 
-// listen takes up the inbox until stop. After a failure the deliveries stay for the WorkNotify that was asked for with
-// them.
+// listen takes up the inbox until stop. After a failure deliveries stay for WorkNotify.
 func (f *Follower) listen(stop <-chan struct{}) {
 	t := &f.turn
 	for t.slice != nil {

@@ -250,8 +250,7 @@ func (q *Local) signal() {
 	}
 }
 
-// round decides what starts now and how long nothing else will. It looks at touched lanes, and at all when a Job may be
-// due.
+// round decides what starts now and how long nothing else will. It looks at touched lanes, at all when one may be due.
 func (q *Local) round() (start []entry, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -314,8 +313,8 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 	return start, pause
 }
 
-// grant gives free slots, and those kept too long, to the lanes that ask. The cost of a lane's last slot counts as
-// later asking, so that quick ones go first and all get their turn.
+// grant gives free slots, and those kept too long, to lanes that ask. The cost of the last slot counts as later asking,
+// so that quick lanes go first.
 func (q *Local) grant(now time.Time) (granted []*lane) {
 	for len(q.asking) > 0 {
 		if q.slots == 0 && !q.setAside(now) {

@@ -333,10 +333,7 @@ func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
 
 // unchanged counts the resources that were right before the pull, and that nothing else happened to.
 func (c *Count) unchanged(calm *spill.Bitmap) int64 {
-	all := spill.NewBitmap()
-	if calm != nil {
-		all = calm.Clone()
-	}
+	all := calm.Clone()
 	for id := range c.right.All() {
 		all.Add(id)
 	}

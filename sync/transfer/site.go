@@ -34,7 +34,7 @@ type Site struct {
 	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
 	// Look: the disk may hold files that no row knows.
 	Look bool
-	// Unclean: the state says that a run is under way, so the next run looks at the disk.
+	// Unclean: the state says that a run is under way.
 	Unclean atomic.Bool
 }
 
@@ -132,7 +132,7 @@ func (w *Workset) AnyDoubt() bool {
 	return len(w.doubtful) > 0
 }
 
-// Doubted tells whether a resource is doubtful and owed. The disk may have lost its file, so it is fetched anew.
+// Doubted tells whether a resource is doubtful and owed: the disk may have lost its file.
 func (s *Site) Doubted(r *store.Resource) bool {
 	return r.Work.Action != store.ActionNone && s.doubts(r.ID)
 }
@@ -159,8 +159,7 @@ func (s *Site) Differs(ctx context.Context, r *store.Resource) bool {
 	return info.Length != h.Length || info.ModTime != h.ModTime
 }
 
-// Found is the file of a suspect resource, nil if it is as its row says. A wanted resource without a row adopts its
-// file instead (Reconciler.adopt).
+// Found is the file of a suspect resource, nil if it is as its row says. A wanted one without a row adopts its file.
 func (s *Site) Found(ctx context.Context, r *store.Resource, wanted bool) (*store.Have, error) {
 	if s.Mirror == nil || !s.suspects(r) {
 		return nil, nil

@@ -13,9 +13,9 @@ import (
 const (
 	namedMost  = 10_000 // more are paged
 	urgentMost = 16
-	// readyLow bounds the memory of written rows, and keeps fetches busy until the next batch.
+	// readyLow rows keep fetches busy until the next batch.
 	readyLow = 600
-	// readyPatience bounds a planner's wait for room; rows can be read back later.
+	// readyPatience bounds a planner's wait: rows can be read back.
 	readyPatience = 200 * time.Millisecond
 	// noteMost bounds the rows that are watched for the latency of notifications (P8).
 	noteMost = 100_000
@@ -196,7 +196,7 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 	return true
 }
 
-// TakeReady returns up to n rows that were handed over. again: rows whose want changed are left to the store.
+// TakeReady takes rows that were handed over. again: some whose want changed are left to the store.
 func (w *Workset) TakeReady(n int) (rs []*store.Resource, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,7 +267,7 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear takes the urgent rows and a page of named ones. all: the store has more that is due, maybe removals too.
+// Hear takes the urgent rows and a page of named ones. all: the store has more that is due.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
