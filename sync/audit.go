@@ -2,10 +2,9 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"slices"
-
-	"errors"
 
 	"resyncd/destination"
 	"resyncd/store"

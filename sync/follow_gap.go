@@ -1,11 +1,10 @@
 package sync
 
 import (
-	"context"
-	"time"
-
 	"bytes"
+	"context"
 	"errors"
+	"time"
 
 	"resyncd/destination"
 	"resyncd/destination/feed"

@@ -1,10 +1,9 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
-
-	"cmp"
 	"fmt"
 
 	"resyncd/store"

@@ -2,9 +2,8 @@ package sync
 
 import (
 	"context"
-	"slices"
-
 	"errors"
+	"slices"
 
 	"resyncd/destination"
 	"resyncd/store"
