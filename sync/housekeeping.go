@@ -162,7 +162,7 @@ func (f *Follower) end(ctx context.Context) error {
 
 const lookMost = 10_000
 
-// uncertain reports whether files of owed resources that were not due may still differ from their rows (F1).
+// uncertain reports whether files of owed resources may still differ from their rows (F1).
 func (s *session) uncertain(ctx context.Context) (bool, error) {
 	if !s.Look {
 		return false, nil

@@ -66,8 +66,7 @@ type entry struct {
 	floor    time.Time // the earliest time after a failure
 }
 
-// wait is how long e still waits. The earlier clock counts: the monotonic one stops in suspend, the wall clock may be
-// set.
+// wait is how long e still waits. The earlier clock counts: the monotonic one stops in suspend.
 func (e *entry) wait(now time.Time) time.Duration {
 	if !e.ripe {
 		d := remaining(e.Due, now)

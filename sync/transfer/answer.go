@@ -70,8 +70,8 @@ func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *sto
 	return merge.Replaced(wants, &next), &next
 }
 
-// stays takes back a pushed deletion of a resource that the Source still serves. The answer vouches for no body: it may
-// be an error page with status 200 (P5).
+// stays takes back a pushed deletion of a resource that the Source still serves. The answer may be an error page with
+// status 200 (P5).
 func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]store.Want, *store.Want) {
 	next := *o.want
 	switch l := o.want.Listed; {

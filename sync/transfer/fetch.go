@@ -156,8 +156,7 @@ func (r *Reconciler) onDisk(ctx context.Context, o *outcome) (done bool, err err
 	return false, nil
 }
 
-// asListed hashes a mirror file. checked is the digest that vouches for it, "" for none; an unreadable file has none
-// (F10).
+// asListed hashes a mirror file. checked is the digest that vouches for it; an unreadable file has none (F10).
 func (r *Reconciler) asListed(ctx context.Context, o *outcome) (sum [32]byte, n int64, checked string, err error) {
 	d, ok := parsed.Strongest(o.want.Digests)
 	if !ok {
@@ -173,8 +172,7 @@ func (r *Reconciler) asListed(ctx context.Context, o *outcome) (sum [32]byte, n 
 	return sum, n, d.String(), nil
 }
 
-// adopt takes over a right file that no row knows, as after a lost state or a kill. Any other file in its place goes to
-// the trash.
+// adopt takes over a right file that no row knows, as after a kill. Any other in its place goes to the trash.
 func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 	info, err := r.s.Mirror.Stat(ctx, o.res.Key)
 	if blob.Missing(err) {
@@ -202,8 +200,7 @@ func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 // transport writes the wanted bytes into a body, and says what is known of them.
 type transport func(ctx context.Context, a *attempt, o *outcome) (fetch.Result, error)
 
-// bring has the wanted bytes written into a stage and checks them. No other place compares what came with what is
-// listed, whatever brought it (CONTRIBUTING.md 3.12).
+// bring has the wanted bytes written into a stage and checks them, whatever brings them (CONTRIBUTING.md 3.12).
 func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome, from transport) error {
 	if err := r.room(ctx, o.want.Length); err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 	"resyncd/sync/merge"
 )
 
-// RemoveAll carries out due removals. A file goes only when no set wants it, and by a want that a `deleted` entry, a
-// complete baseline, the Source's own 404 or the operator made absent (P5).
+// RemoveAll carries out due removals. A file goes only by an absent want, once no set wants it (P5).
 func (r *Reconciler) RemoveAll(ctx context.Context, now store.Micros) error {
 	for after, more := int64(0), true; more; {
 		var err error

@@ -51,8 +51,7 @@ func discard(group []*outcome) {
 	}
 }
 
-// giveUp fails outcomes of wants that were never recorded: such a file might have to go again at once (P5). Rows makes
-// it wait for a commit under way.
+// giveUp fails outcomes of wants that were never recorded (P5). Rows makes it wait for a commit under way.
 func (r *Reconciler) giveUp(group []*outcome) {
 	w := r.s
 	w.Rows.Lock()
@@ -296,8 +295,7 @@ type Done struct {
 	Unchanged        int64 // right before the pull
 }
 
-// Count counts for one pull. Resources whose file was right already are kept apart: a list that is read again calls all
-// of them right.
+// Count counts for one pull. Files that were right are kept apart: a list that is read again calls all of them right.
 type Count struct {
 	began        Done
 	right, other *spill.Bitmap

@@ -152,14 +152,13 @@ func (c *conductor) lookAgain(ctx context.Context) {
 	c.dry, c.again, c.after = false, false, 0
 }
 
-// While others wait for a place, a transfer that stays silent far longer than usual is broken off and tried again
-// later: a few that hang would hold all places of the Source. Those that hang get only a part of the places (P11).
+// While others wait, a transfer that stays silent far longer than usual is broken off and tried again later. Those that
+// hang get only a part of the places (P11).
 const (
 	asideTimes = 10 // the usual silence
 	asideLeast = 250 * time.Millisecond
 	asideFirst = 2 * time.Second // while the usual is unknown
-	// asideShare bounds the transfers set aside, to one of so many: a Source that is slow as a whole must not be asked
-	// twice.
+	// asideShare: a Source that is slow as a whole must not be asked twice.
 	asideShare = 16
 	asideLook  = 50 * time.Millisecond
 	usualOf    = 16
@@ -280,8 +279,7 @@ func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
 	return failed
 }
 
-// givesUp tells whether the time for retries is over for a failed resource. A new want, or a failure of the disk, keeps
-// it due.
+// givesUp tells whether the time for retries is over. A new want, or a failure of the disk, keeps a resource due.
 func (r *Reconciler) givesUp(res *store.Resource) bool {
 	if res.Work.Class == classDisk || !r.triedBefore(res) {
 		return false
