@@ -107,6 +107,13 @@ const (
 // 2.11), and in an attribute's value all white space spaces (3.3.3).
 func (s *scanner) expand(dst, b []byte, i int, in place) ([]byte, error) {
 	for j := 0; j < len(b); j++ {
+		from := j
+		for j < len(b) && b[j] >= ' ' && b[j] != '&' && b[j] != '<' {
+			j++
+		}
+		if dst = append(dst, b[from:j]...); j == len(b) {
+			break
+		}
 		c := b[j]
 		switch {
 		case c == '&' && in != section:
@@ -132,7 +139,11 @@ func (s *scanner) expand(dst, b []byte, i int, in place) ([]byte, error) {
 	return dst, nil
 }
 
-var entities = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\''}
+// A map takes four times as long.
+var entities = [...]struct {
+	name string
+	char rune
+}{{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}}
 
 // reference reads one of the five predefined entities or a character reference at the beginning of b.
 func reference(b []byte) (r rune, n int, fault string) {
@@ -141,8 +152,10 @@ func reference(b []byte) (r rune, n int, fault string) {
 		return 0, 0, "an & that begins no reference"
 	}
 	name := b[1:end]
-	if r, ok := entities[string(name)]; ok {
-		return r, end + 1, ""
+	for _, e := range entities {
+		if e.name == string(name) {
+			return e.char, end + 1, ""
+		}
 	}
 	if len(name) < 2 || name[0] != '#' {
 		return 0, 0, "a reference to an entity that XML does not predefine"

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 )
 
 // Algorithm is a digest algorithm of the hash attribute [7]; a larger value is stronger.
@@ -95,10 +96,8 @@ func ParseDigest(s string) (Digest, error) {
 // bad counts the other tokens, except those of unknown algorithms. Where digests of one algorithm differ none can be
 // believed, so all of them are bad (F49).
 func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
-	var found [len(algorithms)]struct {
-		first  Digest
-		differ int // how many cannot be believed
-	}
+	var differ [len(algorithms)]int // how many of an algorithm cannot be believed
+	base := len(dst)
 	for i := 0; i < len(s); {
 		from := i
 		for i < len(s) && !isSpace(s[i]) {
@@ -108,29 +107,36 @@ func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
 			i++
 			continue
 		}
-		var d Digest
-		switch parseToken(s[from:i], &d) {
-		case tokenUsable:
-			switch f := &found[d.Alg]; {
-			case f.first.Alg == None:
-				f.first = d
-			case f.differ > 0:
-				f.differ++
-			case f.first != d:
-				f.differ = 2
+		at := len(dst)
+		dst = append(dst, Digest{})
+		if verdict := parseToken(s[from:i], &dst[at]); verdict != tokenUsable {
+			dst = dst[:at]
+			if verdict == tokenBad {
+				bad++
 			}
-		case tokenBad:
-			bad++
-		case tokenUnknown:
+			continue
 		}
-	}
-	for i := len(found) - 1; i > 0; i-- {
-		if f := &found[i]; f.differ == 0 && f.first.Alg != None {
-			dst = append(dst, f.first)
+		for ; at > base && dst[at-1].Alg < dst[at].Alg; at-- {
+			dst[at-1], dst[at] = dst[at], dst[at-1]
 		}
-		bad += found[i].differ
+		if at == base || dst[at-1].Alg != dst[at].Alg {
+			continue
+		}
+		if n := &differ[dst[at].Alg]; *n > 0 {
+			*n++
+		} else if dst[at] != dst[at-1] {
+			*n = 2
+		}
+		dst = slices.Delete(dst, at, at+1)
 	}
-	return dst, bad
+	if differ == [len(algorithms)]int{} {
+		return dst, bad
+	}
+	for _, n := range differ {
+		bad += n
+	}
+	good := slices.DeleteFunc(dst[base:], func(d Digest) bool { return differ[d.Alg] > 0 })
+	return dst[:base+len(good)], bad
 }
 
 type tokenVerdict uint8

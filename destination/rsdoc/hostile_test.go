@@ -59,6 +59,8 @@ func TestHostile(t *testing.T) {
 		{"empty declaration", `<?xml ?>` + urlset + "</urlset>", Limits{}, Malformed},
 		{"declaration with more", `<?xml version="1.0" color="red"?>` + urlset + "</urlset>", Limits{}, Malformed},
 		{"declaration out of order", `<?xml version="1.0" standalone="yes" encoding="UTF-8"?>` + urlset + "</urlset>", Limits{}, Malformed},
+		{"declaration with a prefix", `<?xml ver:sion="1.0"?>` + urlset + "</urlset>", Limits{}, Malformed},
+		{"declaration without version", `<?xml encoding="UTF-8"?>` + urlset + "</urlset>", Limits{}, Malformed},
 		{"declaration as a tag", `<?xml version="1.0"/?>` + urlset + "</urlset>", Limits{}, Malformed},
 		{"declaration in capitals", `<?XML version="1.0"?>` + urlset + "</urlset>", Limits{}, Malformed},
 		{"declaration late", "<!-- x --><?xml version=\"1.0\"?>" + urlset + "</urlset>", Limits{}, Malformed},

@@ -2,6 +2,7 @@ package rsdoc
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -148,22 +149,22 @@ func (s *scanner) xmlDeclaration() error {
 	if err != nil || m != len(tag)+1 || s.empty {
 		return s.errorAt(Malformed, 0, "an XML declaration that cannot be read")
 	}
-	var names []string
-	for _, a := range s.attrs {
-		names = append(names, string(a.prefix)+string(a.local))
+	order := []string{"version", "encoding", "standalone"}
+	for i, a := range s.attrs {
+		at := slices.Index(order, string(a.local))
+		if at < 0 || i == 0 && at > 0 || a.prefix != nil {
+			return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
+		}
+		order = order[at+1:]
 	}
-	switch strings.Join(names, " ") {
-	case "version", "version encoding", "version standalone", "version encoding standalone":
-	case "":
+	if len(s.attrs) == 0 {
 		return s.errorAt(Malformed, 0, "an XML declaration without a version")
-	default:
-		return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
 	}
 	version := string(s.attrs[0].value)
 	if len(version) < 3 || !strings.HasPrefix(version, "1.") || strings.Trim(version[2:], "0123456789") != "" {
 		return s.errorAt(Malformed, 0, "XML of version "+quote(version)+"; only 1.0 is read")
 	}
-	if len(names) > 1 && names[1] == "encoding" {
+	if len(s.attrs) > 1 && string(s.attrs[1].local) == "encoding" {
 		switch encoding := string(s.attrs[1].value); strings.ToLower(encoding) {
 		case "utf-8", "utf8", "us-ascii", "ascii":
 		default:

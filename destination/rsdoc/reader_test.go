@@ -208,6 +208,7 @@ func TestTolerance(t *testing.T) {
 		{"elements of other vocabularies", `<url xmlns="http://x.example/sitemap"/><sitemap xmlns="u"/><rs:url/><xml:url/><url><loc>http://a.example/</loc></url>`, "http://a.example/"},
 		{"a namespace too long to look through", `<url xmlns="http://www.sitemaps.org/` + strings.Repeat("x", 200) + `"/><url><loc>http://a.example/</loc></url>`, "http://a.example/"},
 		{"long text that is not read", "<url><loc>http://a.example/</loc><caption>" + strings.Repeat("x", 70_000) + "</caption></url>", "http://a.example/"},
+		{"a long comment", "<url><loc>http://a.example/<!--" + strings.Repeat("- x\r\n", 80_000) + "--></loc></url>", "http://a.example/"},
 		{"long white space", "<url>" + strings.Repeat(" \n", 35_000) + "<loc>http://a.example/</loc></url>", "http://a.example/"},
 	}
 	for _, c := range cases {

@@ -153,6 +153,12 @@ func (s *scanner) open() []byte { return s.names[s.stack[len(s.stack)-1].name:] 
 // intern shares the few values that repeat in a document: namespaces, media types, relations, codings.
 func (s *scopes) intern(b []byte) string {
 	const most, longest = 64, 128
+	switch string(b) { // these very strings, so that comparing a name's namespace looks at no byte
+	case NamespaceSitemap:
+		return NamespaceSitemap
+	case NamespaceRS:
+		return NamespaceRS
+	}
 	if known, ok := s.words[string(b)]; ok {
 		return known
 	}

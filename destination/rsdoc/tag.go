@@ -279,6 +279,12 @@ func (s *scopes) declare(first int, prefix, uri []byte) string {
 			return "a namespace declared twice in one tag"
 		}
 	}
+	if n := len(s.bindings); n < cap(s.bindings) { // entries that declare prefixes declare the same ones again
+		if last := s.bindings[:n+1][n]; last.prefix == string(prefix) && last.uri == string(uri) {
+			s.bindings = s.bindings[:n+1]
+			return ""
+		}
+	}
 	s.bindings = append(s.bindings, binding{s.intern(prefix), s.intern(uri)})
 	return ""
 }
