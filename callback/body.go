@@ -40,7 +40,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *rese
 		return nil, errTooLarge
 	}
 	body := r.Body
-	b, err := readAll(http.MaxBytesReader(w, body, most), announced, reserved)
+	b, err := readAll(http.MaxBytesReader(w, body, most), announced, most, reserved)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -60,31 +60,31 @@ func drainTooLarge(w http.ResponseWriter, r *http.Request, body io.Reader, most 
 	drain(w, r, body, 4*most, requestTime)
 }
 
-// metered counts what is read against a reservation.
-type metered struct {
-	from     io.Reader
-	reserved *reservation
-}
-
-func (m metered) Read(p []byte) (int, error) {
-	n, err := m.from.Read(p)
-	if !m.reserved.extend(int64(n)) {
-		return n, errBusy
-	}
-	return n, err
-}
-
-// readAll reads r to its end, of which that many bytes are expected (-1: unknown). Its buffer may be twice as large.
-func readAll(r io.Reader, expected int64, reserved *reservation) ([]byte, error) {
+// readAll reads r to its end, of which that many bytes are expected (-1: unknown, and no more than most). It reserves
+// its buffer before it makes it.
+func readAll(r io.Reader, expected, most int64, reserved *reservation) ([]byte, error) {
 	const first, unknown = 64 << 10, 4 << 10
-	if expected < 0 {
-		expected = unknown
+	size := int64(unknown)
+	if expected >= 0 {
+		size, most = min(expected, first)+1, expected // one more, to see the end
 	}
-	b := bytes.NewBuffer(make([]byte, 0, min(expected, first)+bytes.MinRead))
-	if _, err := b.ReadFrom(metered{r, reserved}); err != nil {
-		return nil, fmt.Errorf("read the notification: %w", err)
+	var b []byte
+	for ; ; size = min(2*size, max(most, size)+1) {
+		if !reserved.extend(size - int64(cap(b))) {
+			return nil, errBusy
+		}
+		b = append(make([]byte, 0, size), b...)
+		for len(b) < cap(b) {
+			n, err := r.Read(b[len(b):cap(b)])
+			b = b[:len(b)+n]
+			if err == io.EOF { //nolint:errorlint // only a bare EOF ends a body
+				return b, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read the notification: %w", err)
+			}
+		}
 	}
-	return b.Bytes(), nil
 }
 
 // codingOf reads Content-Encoding; "" is identity.
@@ -117,7 +117,7 @@ func decode(coding string, raw []byte, most int64, reserved *reservation) ([]byt
 	}
 	defer func() { _ = plain.Close() }()
 	most = min(most, max(ratioGrace, maxRatio*int64(len(raw))))
-	b, err := readAll(io.LimitReader(plain, most+1), -1, reserved)
+	b, err := readAll(io.LimitReader(plain, most+1), -1, most+1, reserved)
 	switch {
 	case errors.Is(err, errBusy):
 		return nil, err

@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -155,6 +157,25 @@ func TestLargest(t *testing.T) {
 			t.Errorf("%s: %s", name, resp.Status)
 		}
 		s.answered(t)
+	}
+}
+
+// TestBufferIsReserved: a notification never takes more memory than was reserved for it, even one that does not come.
+func TestBufferIsReserved(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{0, 1, 4 << 10, 64 << 10, 64<<10 + 1, 1 << 20} {
+		for _, expected := range []int64{-1, size} {
+			m := newMemoryLimit(16 << 20)
+			r := m.reserve(1)
+			b, err := readAll(iotest.HalfReader(bytes.NewReader(make([]byte, size))), expected, 1<<20, r)
+			if err != nil || int64(len(b)) != size || int64(cap(b)) > r.n {
+				t.Errorf("%d bytes, %d expected: read %d into %d, reserved %d: %v", size, expected, len(b), cap(b), r.n, err)
+			}
+		}
+	}
+	r := newMemoryLimit(64 << 10).reserve(1)
+	if _, err := readAll(iotest.ErrReader(io.ErrUnexpectedEOF), 64<<10, 64<<10, r); !errors.Is(err, errBusy) {
+		t.Errorf("memory that there is not was used: %v", err)
 	}
 }
 

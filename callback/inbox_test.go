@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
@@ -255,4 +256,97 @@ func TestVerificationDoesNotWait(t *testing.T) {
 		close(let)
 		wg.Wait()
 	})
+}
+
+// hung is a state that does not move in one of its operations, nor in the keeper's, until the context ends.
+type hung struct {
+	*fakeStore
+	*fakeKeeper
+	in string
+}
+
+func (h *hung) wait(ctx context.Context, in string) error {
+	if h.in != in {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *hung) SubscriptionByToken(ctx context.Context, token string) (store.Subscription, error) {
+	if err := h.wait(ctx, "lookups"); err != nil {
+		return store.Subscription{}, err
+	}
+	return h.fakeStore.SubscriptionByToken(ctx, token)
+}
+
+func (h *hung) TallySubscription(ctx context.Context, id int64, n store.Tally) error {
+	return errors.Join(h.wait(ctx, "counts"), h.fakeStore.TallySubscription(ctx, id, n))
+}
+
+func (h *hung) Deliver(ctx context.Context, ds []*store.Delivery, readable func()) error {
+	if err := h.wait(ctx, "commits"); err != nil {
+		return err
+	}
+	return h.fakeStore.Deliver(ctx, ds, readable)
+}
+
+func (h *hung) InboxShares(ctx context.Context) (map[int64]store.InboxSize, error) {
+	if err := h.wait(ctx, "measurements"); err != nil {
+		return nil, err
+	}
+	return h.fakeStore.InboxShares(ctx)
+}
+
+func (h *hung) Verify(ctx context.Context, sub store.Subscription, v websub.Verification) (bool, error) {
+	if err := h.wait(ctx, "records"); err != nil {
+		return false, err
+	}
+	return h.fakeKeeper.Verify(ctx, sub, v)
+}
+
+func (h *hung) Denied(ctx context.Context, sub store.Subscription, reason string) error {
+	return errors.Join(h.wait(ctx, "records"), h.fakeKeeper.Denied(ctx, sub, reason))
+}
+
+// TestHandshakesDoNotWait: hubs are answered at once while the state hangs in what a handshake does not need, and in
+// time where it does (S-36).
+func TestHandshakesDoNotWait(t *testing.T) {
+	t.Parallel()
+	for in, after := range map[string]time.Duration{
+		"commits": 0, "counts": 0, "measurements": 0, "lookups": lookupTime, "records": keeperTime,
+	} {
+		t.Run(in, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var state *hung
+				s := start(t, func(o *Options) {
+					state = &hung{fakeStore: o.Store.(*fakeStore), fakeKeeper: o.Keeper.(*fakeKeeper)}
+					o.Store, o.Keeper = state, state
+				})
+				s.post(tokenOf, "there is something to measure")
+				synctest.Wait()
+				state.in = in
+				var wg sync.WaitGroup
+				wg.Go(func() { s.post(tokenOf, "x") })
+				wg.Go(func() {
+					s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/cb/"+tokenOf, strings.NewReader("forged")))
+				})
+				<-time.After(3 * tallyEvery)
+				for range 20 {
+					for _, mode := range []string{"subscribe", "unsubscribe", "denied"} {
+						wg.Go(func() {
+							began, want := time.Now(), map[bool]int{true: 200, false: 503}[after == 0]
+							w := httptest.NewRecorder()
+							s.ServeHTTP(w, httptest.NewRequest("GET", "/cb/"+tokenOf+query(mode, topic, "abc"), nil))
+							if took := time.Since(began); w.Code != want || took != after {
+								t.Errorf("%s: answered %d after %v", mode, w.Code, took)
+							}
+						})
+					}
+				}
+				wg.Wait()
+			})
+		})
+	}
 }
