@@ -49,16 +49,12 @@ func look(ctx context.Context, m blob.Mirror, row *store.Resource, words []*said
 	}
 	in, info, err := m.Open(ctx, row.Key)
 	switch {
-	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrParentNotFolder):
+	case blob.Missing(err):
 		return f, nil
 	case errors.Is(err, blob.ErrNotRegular):
-		f.there, f.odd, f.length = true, "not a regular file", -1
-		return f, nil
-	case err != nil && (ctx.Err() != nil || blob.Systemic(err) && !errors.Is(err, blob.ErrIO)):
-		return nil, err
+		return &file{there: true, odd: "not a regular file", length: -1}, nil
 	case err != nil:
-		f.there, f.odd, f.length = true, "unreadable: "+err.Error(), -1
-		return f, nil
+		return unreadable(ctx, err)
 	}
 	defer func() { _ = in.Close() }() // it was read only
 	own := sha256.New()
@@ -81,12 +77,8 @@ func look(ctx context.Context, m blob.Mirror, row *store.Resource, words []*said
 	f.there = true
 	f.length, err = io.CopyBuffer(
 		io.MultiWriter(to...), reading{ctx, in}, make([]byte, min(max(info.Length, 512), 128<<10)))
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
 	if err != nil {
-		f.odd, f.length = "unreadable: "+err.Error(), -1
-		return f, nil
+		return unreadable(ctx, err)
 	}
 	own.Sum(f.sum[:0])
 	for alg, h := range hashes {
@@ -94,6 +86,14 @@ func look(ctx context.Context, m blob.Mirror, row *store.Resource, words []*said
 	}
 	f.text = []byte(text.String())
 	return f, nil
+}
+
+// unreadable is a file that cannot be read, unless the reason lies with the whole mirror.
+func unreadable(ctx context.Context, err error) (*file, error) {
+	if ctx.Err() != nil || blob.Systemic(err) && !errors.Is(err, blob.ErrIO) {
+		return nil, err
+	}
+	return &file{there: true, odd: "unreadable: " + err.Error(), length: -1}, nil
 }
 
 // reading ends with its context.
