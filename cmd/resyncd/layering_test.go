@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	// What is told of the state is only read: nothing here may reach a mirror, the network or the engine.
 	"sync/report": {"destination/feed", "store", "sync/merge", "sync/coverage"},
 	// The auditor must not share what it checks: no merge, no planner.
-	"sync/inspect": {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/spill"},
+	"sync/inspect": {"destination", "destination/backoff", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/spill"},
 	"cmd":          {"..."},
 	// Rooms of cmd/resyncd that need less than all.
 	"cmd/resyncd/internal/config":  {"destination", "destination/safe"}, // to read globs as the walk does

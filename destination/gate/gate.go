@@ -51,6 +51,7 @@ func Serve(ctx context.Context, server *http.Server, o Options) error {
 	})
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	g.cut = base.Done()
 	server.BaseContext = func(net.Listener) context.Context { return base }
 	server.ConnState, server.ConnContext = g.state, g.context
 	// net/http reports only strangers: failed handshakes, abandoned answers.
@@ -67,7 +68,6 @@ func Serve(ctx context.Context, server *http.Server, o Options) error {
 	defer cancel()
 	_ = server.Shutdown(late) // the listener may be closed already
 	_ = server.Close()        // cuts off those who are still sending or reading
-	close(g.cut)
 	end()
 	if broken == nil {
 		<-served
@@ -98,9 +98,9 @@ type gate struct {
 	byIP  map[netip.Prefix]int
 	moves int64
 
-	once   sync.Once
-	closed chan struct{} // nothing is accepted any more
-	cut    chan struct{} // nothing is answered any more
+	shut   func()
+	closed <-chan struct{} // nothing is accepted any more
+	cut    <-chan struct{} // nothing is answered any more
 }
 
 type conn struct {
@@ -117,9 +117,10 @@ func newGate(o Options) *gate {
 	const conns, perIP = 4096, 256
 	o.MaxConns, o.MaxConnsPerIP = cmp.Or(o.MaxConns, conns), cmp.Or(o.MaxConnsPerIP, perIP)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	closed, shut := context.WithCancel(context.Background())
 	return &gate{
 		Listener: o.Listener, o: o, conns: make(map[*conn]struct{}), byIP: make(map[netip.Prefix]int),
-		closed: make(chan struct{}), cut: make(chan struct{}),
+		closed: closed.Done(), shut: shut,
 	}
 }
 
@@ -197,7 +198,7 @@ func passing(err error) bool {
 // Close stops accepting, and drops connections without a request.
 func (g *gate) Close() error {
 	err := g.Listener.Close()
-	g.once.Do(func() { close(g.closed) })
+	g.shut()
 	g.mu.Lock()
 	var drop []*conn
 	for c := range g.conns {

@@ -239,8 +239,6 @@ func (e *expected) expects() *string {
 
 // alternative is the URI of what an entry links to where the link is the entry's own name.
 func alternative(uri, rel string) string {
-	if cut, _, found := strings.Cut(uri, "#"); found {
-		uri = cut
-	}
-	return uri + "#" + rel
+	document, _, _ := strings.Cut(uri, "#")
+	return document + "#" + rel
 }

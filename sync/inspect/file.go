@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
@@ -266,12 +267,8 @@ func (p *pass) patiently(ctx context.Context, try func() error) error {
 		if time.Now().Add(wait).After(until) {
 			return err
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		case <-t.C:
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -220,10 +220,8 @@ func (v *listVisitor) past(m store.Micros) store.Micros {
 
 func (v *listVisitor) entry(e *rsdoc.Entry) error {
 	d := &said{URI: e.Loc, Set: v.n, Length: e.Length, At: v.at, LastMod: store.Micros(e.LastMod)}
-	for _, digest := range e.Digests {
-		if d.Digest == "" {
-			d.Digest = digest.String() // the strongest stands first
-		}
+	if len(e.Digests) > 0 {
+		d.Digest = e.Digests[0].String() // the strongest
 	}
 	if v.changes {
 		d.What, d.Absent, d.At = changed, e.Change == rsdoc.ChangeDeleted, v.past(store.Micros(e.Datetime))

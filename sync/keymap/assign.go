@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"resyncd/store"
 )
@@ -19,18 +18,14 @@ const maxClashes = 64
 // Lookup returns the use of names, aligned with them (store.Resources.Names).
 type Lookup func(names []string) ([]store.NameUse, error)
 
-// Assigner gives mirror keys to new URIs, with a suffix on a clash (contract.md 5, F83).
-type Assigner struct{ fold bool }
-
-// NewAssigner returns an Assigner. With fold it looks names up folded (FoldKey), because the file system ignores letter
-// case (F82).
-func NewAssigner(fold bool) *Assigner { return &Assigner{fold: fold} }
-
-// AssignNamed returns keys for new URIs, aligned with uris; natural may give some natural keys. A key is "" if no file
-// can be named for the URI (P11), and the keys must be recorded before the next call.
-func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string, error) {
+// Assign returns mirror keys for new URIs, aligned with uris, with a suffix on a clash (contract.md 5, F83); natural may
+// give some natural keys. A key is "" if no file can be named for the URI (P11), and the keys must be recorded before
+// the next call.
+//
+// With fold, names are looked up folded (FoldKey), because the file system ignores letter case (F82).
+func Assign(fold bool, uris, natural []string, lookup Lookup) ([]string, error) {
 	b := &batch{
-		fold: a.fold, uris: uris, keys: make([]string, len(uris)), open: make([]candidateKey, 0, len(uris)),
+		fold: fold, uris: uris, keys: make([]string, len(uris)), open: make([]candidateKey, 0, len(uris)),
 		uses: make(map[string]store.NameUse, 2*len(uris)), done: make(map[string]string, len(uris)),
 	}
 	for i, uri := range uris {
@@ -198,14 +193,7 @@ func Folders(key string) iter.Seq[string] {
 }
 
 // FoldKey folds letter case: keys with equal folds are one file on some file systems (F82).
-func FoldKey(key string) string {
-	for i := 0; i < len(key); i++ {
-		if c := key[i]; c >= utf8.RuneSelf {
-			return strings.Map(foldRune, key)
-		}
-	}
-	return strings.ToLower(key)
-}
+func FoldKey(key string) string { return strings.Map(foldRune, key) }
 
 // foldRune picks one fixed member of a case set.
 func foldRune(r rune) rune {

@@ -44,7 +44,7 @@ func TestAssignClashes(t *testing.T) {
 		for _, k := range tt.have {
 			m.record(t, k)
 		}
-		got, err := NewAssigner(tt.fold).AssignNamed(tt.uris, nil, m.lookup)
+		got, err := Assign(tt.fold, tt.uris, nil, m.lookup)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestAssignSuffixTaken(t *testing.T) {
 	m.record(t, "h/a")
 	m.record(t, clashKey("h/a", "https://h/a", 1, 0))
 	calls := 0
-	got, err := NewAssigner(false).AssignNamed([]string{"https://h/a", "http://h/b"}, nil, func(n []string) ([]store.NameUse, error) {
+	got, err := Assign(false, []string{"https://h/a", "http://h/b"}, nil, func(n []string) ([]store.NameUse, error) {
 		calls++
 		return m.lookup(n)
 	})
@@ -84,7 +84,7 @@ func TestAssignSuffixTaken(t *testing.T) {
 		}
 		return out, nil
 	}
-	got, err = NewAssigner(false).AssignNamed([]string{"https://h/a", "http://h/b"}, nil, all)
+	got, err = Assign(false, []string{"https://h/a", "http://h/b"}, nil, all)
 	if diff := cmp.Diff([]string{"", "h/b"}, got); diff != "" || err != nil {
 		t.Fatalf("%v\n%s", err, diff)
 	}
@@ -93,12 +93,12 @@ func TestAssignSuffixTaken(t *testing.T) {
 func TestAssignLookupFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	if _, err := NewAssigner(false).AssignNamed([]string{"http://h/a"}, nil, func([]string) ([]store.NameUse, error) {
+	if _, err := Assign(false, []string{"http://h/a"}, nil, func([]string) ([]store.NameUse, error) {
 		return nil, broken
 	}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := NewAssigner(false).AssignNamed([]string{"http://h/a"}, nil, func([]string) ([]store.NameUse, error) {
+	if _, err := Assign(false, []string{"http://h/a"}, nil, func([]string) ([]store.NameUse, error) {
 		return nil, nil
 	}); err == nil {
 		t.Error("a short answer was taken")
@@ -177,10 +177,10 @@ func BenchmarkAssign(b *testing.B) {
 	for i := range uris {
 		uris[i] = fmt.Sprintf("https://lib.example.org/collections/%d/item-%d.pdf", i/100, i)
 	}
-	m, a := newMirror(false), NewAssigner(false)
+	m := newMirror(false)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.AssignNamed(uris, nil, m.lookup); err != nil {
+		if _, err := Assign(false, uris, nil, m.lookup); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -18,13 +18,12 @@ func TestAMillionHostileNames(t *testing.T) {
 	}
 	h := &nameMaker{r: rand.New(rand.NewPCG(7, 7)), seen: make(map[string]bool, n)}
 	m := newMirror(false)
-	a := NewAssigner(false)
 	clashes, batch := 0, make([]string, 0, 1000)
 	for made := 0; made < n; made += len(batch) {
 		for batch = batch[:0]; len(batch) < cap(batch); {
 			batch = append(batch, h.next())
 		}
-		keys, err := a.AssignNamed(batch, nil, m.lookup)
+		keys, err := Assign(false, batch, nil, m.lookup)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func FuzzEntryKey(f *testing.F) {
 			naturals = append(naturals, key)
 		}
 		free := func(names []string) ([]store.NameUse, error) { return make([]store.NameUse, len(names)), nil }
-		keys, err := NewAssigner(false).AssignNamed([]string{a, b}, naturals, free)
+		keys, err := Assign(false, []string{a, b}, naturals, free)
 		if err != nil || (a != b) != (keys[0] != keys[1]) {
 			t.Fatalf("ids %q and %q: keys %q, %v", a, b, keys, err)
 		}

@@ -184,7 +184,6 @@ func TestAssignInjective(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMirror(rapid.Bool().Draw(t, "fold"))
-		a := NewAssigner(m.fold)
 		keys := map[string]string{}
 		uris := rapid.SliceOfN(genURI(), 1, 80).Draw(t, "uris")
 		for len(uris) > 0 {
@@ -196,7 +195,7 @@ func TestAssignInjective(t *testing.T) {
 				}
 			}
 			uris = uris[n:]
-			got, err := a.AssignNamed(fresh, nil, m.lookup)
+			got, err := Assign(m.fold, fresh, nil, m.lookup)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +232,7 @@ func TestAssignMany(t *testing.T) {
 	for _, fold := range []bool{false, true} {
 		m := newMirror(fold)
 		for batch := range slices.Chunk(uris, 1000) {
-			keys, err := NewAssigner(fold).AssignNamed(batch, nil, m.lookup)
+			keys, err := Assign(fold, batch, nil, m.lookup)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +263,7 @@ func TestAssignOrder(t *testing.T) {
 			natural.record(t, k)
 		}
 		shuffled := rapid.Permutation(uris).Draw(t, "order")
-		got, err := NewAssigner(false).AssignNamed(shuffled, nil, newMirror(false).lookup)
+		got, err := Assign(false, shuffled, nil, newMirror(false).lookup)
 		if err != nil {
 			t.Fatal(err)
 		}

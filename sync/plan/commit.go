@@ -81,7 +81,7 @@ func (p *Planner) AssignKeys(ctx context.Context, c *store.Commit, fresh []int, 
 	for i, at := range fresh {
 		uris[i] = c.Resources[at].URI
 	}
-	keys, err := p.names.AssignNamed(uris, natural, func(names []string) ([]store.NameUse, error) {
+	keys, err := keymap.Assign(p.fold, uris, natural, func(names []string) ([]store.NameUse, error) {
 		return p.o.Site.Store.Names(ctx, p.o.Site.SourceID, names)
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 
 	"resyncd/store"
-	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
@@ -72,7 +71,6 @@ type Planner struct {
 	Topic   topicPlan
 	// News hears of changes that the documents told first; Lag hears of confirmed pushes.
 	News, Lag func(at store.Version)
-	names     *keymap.Assigner
 	fold      bool          // the mirror ignores letter case
 	Calm      *spill.Bitmap // rows found as wanted
 	Wanted    bool
@@ -101,7 +99,7 @@ type topicPlan struct {
 // New returns a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
-	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold), Calm: spill.NewBitmap()}
+	p := &Planner{o: o, fold: fold, Calm: spill.NewBitmap()}
 	p.order.limits = gathers
 	p.TakeContested()
 	if o.Limits != nil {
