@@ -35,29 +35,22 @@ const (
 // nothing.
 func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *reservation) ([]byte, error) {
 	announced := r.ContentLength // -1: chunked
-	if announced > most {
-		drainTooLarge(w, r, r.Body, most)
-		return nil, errTooLarge
+	b, err := []byte(nil), errTooLarge
+	if announced <= most {
+		b, err = readAll(http.MaxBytesReader(w, r.Body, most), announced, most, reserved)
 	}
-	body := r.Body
-	b, err := readAll(http.MaxBytesReader(w, body, most), announced, most, reserved)
-	var large *http.MaxBytesError
+	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == nil:
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return b, nil
-	case errors.As(err, &large):
-		drainTooLarge(w, r, body, most)
+	case large, errors.Is(err, errTooLarge):
+		drain(w, r, r.Body, 4*most, requestTime) // so that the sender ends, and reads the reason
 		return nil, errTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlow
 	}
 	return nil, err
-}
-
-// drainTooLarge lets a sender finish a notification that is too large, so that it reads the reason.
-func drainTooLarge(w http.ResponseWriter, r *http.Request, body io.Reader, most int64) {
-	drain(w, r, body, 4*most, requestTime)
 }
 
 // readAll reads r to its end, of which that many bytes are expected (-1: unknown, and no more than most). It reserves

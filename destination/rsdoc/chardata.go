@@ -29,7 +29,10 @@ func (s *scanner) charData() error {
 			n = safeCut(b)
 		}
 		if n > 0 {
-			if err := s.takeText(b[:n]); err != nil {
+			if j := bytes.Index(b[:n], []byte("]]>")); j >= 0 {
+				return s.errorAt(Malformed, j, "]]> outside of a CDATA section")
+			}
+			if err := s.keepExpanded(b[:n], content); err != nil {
 				return err
 			}
 			s.pos += n
@@ -58,13 +61,6 @@ func safeCut(b []byte) int {
 		n--
 	}
 	return n
-}
-
-func (s *scanner) takeText(b []byte) error {
-	if j := bytes.Index(b, []byte("]]>")); j >= 0 {
-		return s.errorAt(Malformed, j, "]]> outside of a CDATA section")
-	}
-	return s.keepExpanded(b, content)
 }
 
 // keep appends to the text of the element, where it is asked for.

@@ -199,7 +199,7 @@ func FoldKey(key string) string {
 			return strings.Map(foldRune, key)
 		}
 	}
-	return strings.ToLower(key) // ten times as fast
+	return strings.ToLower(key)
 }
 
 // foldRune picks one fixed member of a case set.
