@@ -128,10 +128,7 @@ type connKey struct{}
 
 // context lets a handler find its connection.
 func (g *gate) context(ctx context.Context, c net.Conn) context.Context {
-	if tracked := trackedOf(c); tracked != nil {
-		return context.WithValue(ctx, connKey{}, tracked)
-	}
-	return ctx
+	return context.WithValue(ctx, connKey{}, trackedOf(c))
 }
 
 // Received notes that the whole request of a context has arrived: its connection is no longer dropped.
@@ -274,19 +271,13 @@ func Client(ip netip.Addr) netip.Prefix {
 	if ip.Is6() {
 		bits = 64
 	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	p, _ := ip.Prefix(bits) // of an address there is one
 	return p
 }
 
 // state follows the server's state of a connection.
 func (g *gate) state(nc net.Conn, s http.ConnState) {
 	c := trackedOf(nc)
-	if c == nil {
-		return
-	}
 	switch s {
 	case http.StateActive:
 		g.enter(c, receiving)
@@ -300,8 +291,7 @@ func trackedOf(nc net.Conn) *conn {
 	if t, ok := nc.(*tls.Conn); ok {
 		nc = t.NetConn()
 	}
-	c, _ := nc.(*conn)
-	return c
+	return nc.(*conn) //nolint:forcetypeassert // a server has no connections but those of Accept
 }
 
 // missedLessThan: idle ones go first, then who has been sending longest.

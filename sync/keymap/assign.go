@@ -164,21 +164,13 @@ func clashKey(key, uri string, component, attempt int) string {
 }
 
 func componentEnd(key string, component int) int {
-	end := 0
-	for ; component >= 0; component-- {
-		i := strings.IndexByte(key[end:], '/')
-		if i < 0 {
-			return len(key)
+	for folder := range Folders(key) {
+		if component == 0 {
+			return len(folder)
 		}
-		end += i
-		if component > 0 {
-			end++
-		}
+		component--
 	}
-	if end == 0 { // a negative index
-		return len(key)
-	}
-	return end
+	return len(key)
 }
 
 // Folders iterates over the folders of a key, outermost first.

@@ -3,6 +3,7 @@
 package keymap
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -219,15 +220,8 @@ func appendEscaped(b []byte, text string, toLower bool) []byte {
 
 // escapeTrailingDots encodes the dots at the end, which Windows drops.
 func escapeTrailingDots(b []byte, start int) []byte {
-	end := len(b)
-	for end > start && b[end-1] == '.' {
-		end--
-	}
-	for dots := len(b) - end; dots > 0; dots-- {
-		b = append(b[:end], "%2E"...)
-		end = len(b)
-	}
-	return b
+	end := start + len(bytes.TrimRight(b[start:], "."))
+	return append(b[:end], strings.Repeat("%2E", len(b)-end)...)
 }
 
 // reservedNames are the device names of Windows.

@@ -126,7 +126,11 @@ func ListingOf(r *store.Resource) Listing {
 	} else if w != nil && w.Length >= 0 {
 		l.Length = &w.Length
 	}
-	if t := firstOf(r.Have.Type, w); t != "" {
+	t := r.Have.Type
+	if t == "" && w != nil {
+		t = w.Type
+	}
+	if t != "" {
 		l.Type = &t
 	}
 	l.Changed = TimeOf(changedAt(w))
@@ -152,13 +156,6 @@ func ListingOf(r *store.Resource) Listing {
 		}
 	}
 	return l
-}
-
-func firstOf(have string, w *store.Want) string {
-	if have == "" && w != nil {
-		return w.Type
-	}
-	return have
 }
 
 // changedAt is the change's own time, else its Last-Modified.
