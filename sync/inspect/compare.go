@@ -69,7 +69,7 @@ func (p *pass) compareBatch(ctx context.Context, uris []string, by map[string][]
 	})
 }
 
-// rows are the resources of these URIs with what all sets want of them, nil where the state knows none.
+// rows are the resources of these URIs, nil where the state knows none.
 func (p *pass) rows(ctx context.Context, uris []string) ([]*store.Resource, error) {
 	rows, err := p.Store.Lookup(ctx, p.src.ID, 0, uris)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *pass) rows(ctx context.Context, uris []string) ([]*store.Resource, erro
 	return rows, err
 }
 
-// each judges n resources side by side and tells of them in order.
+// each judges n resources in parallel and tells of them in order.
 func (p *pass) each(ctx context.Context, n int, judge func(ctx context.Context, k int) (verdict, error)) error {
 	verdicts := make([]verdict, n)
 	g, gctx := errgroup.WithContext(ctx)
@@ -203,7 +203,7 @@ func inline(row *store.Resource) bool {
 	return row != nil && slices.ContainsFunc(row.Wants, func(w store.Want) bool { return w.Inline })
 }
 
-// settle asks the Source where the documents do not decide or the mirror differs.
+// settle asks the Source where documents do not decide or the mirror differs.
 func (p *pass) settle(
 	ctx context.Context, uri string, row *store.Resource, f *file, e *expected, fits answer,
 ) (verdict, error) {
@@ -315,7 +315,7 @@ func (p *pass) compareMirrored(ctx context.Context) error {
 	}
 }
 
-// judged tells whether every set that has to do with a resource was read whole, so that its silence means something.
+// judged tells whether every set of a resource was read whole, so that its silence means something.
 func (p *pass) judged(r *store.Resource) bool {
 	whole := func(w *store.Want) bool {
 		return slices.ContainsFunc(p.sets, func(s set) bool {

@@ -51,7 +51,7 @@ type expected struct {
 	scope  func(uri string) bool
 }
 
-// expect makes up what the sets say of a resource. It has no words where all of them leave it out.
+// expect makes up what the sets say of a resource, without words where all leave it out.
 func (p *pass) expect(uri string, all []*said) expected {
 	var e expected
 	for n := range p.sets {
@@ -74,7 +74,7 @@ func (p *pass) admits(s *set, uri string, what statement) bool {
 	return (what == entry || what == edit || s.scope.Contains(uri)) && p.filter.Passes(uri)
 }
 
-// join adds what another set says: one that has the resource is enough for it to be there.
+// join adds what another set says: one that has the resource is enough.
 func (e *expected) join(o expected) {
 	switch {
 	case len(e.words) == 0:
@@ -237,7 +237,7 @@ func (e *expected) expects() *string {
 	return nil
 }
 
-// alternative is the URI of what an entry links to where the link is the entry's own name.
+// alternative is the URI of what an entry links to under its own name.
 func alternative(uri, rel string) string {
 	document, _, _ := strings.Cut(uri, "#")
 	return document + "#" + rel

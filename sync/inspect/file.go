@@ -33,7 +33,7 @@ type file struct {
 // recordMost bounds a record's file that is read whole.
 const recordMost = 64 << 20
 
-// Check compares a resource's file with its row, without the Source; nil when it is right.
+// Check compares a resource's file with its row; nil when it is right.
 func Check(ctx context.Context, m blob.Mirror, r *store.Resource) (*Finding, error) {
 	f, err := look(ctx, m, r, nil)
 	if err != nil || f.is(r.Have.SHA256) {
@@ -144,7 +144,7 @@ func text(sum [32]byte) *string {
 	return &s
 }
 
-// tells reports whether a record's file has what an edit says, or something newer in each of its fields.
+// tells reports whether a record's file has what an edit says, or newer fields.
 func (f *file) tells(b []byte) bool {
 	e, err := feed.UnmarshalEdit(b)
 	if err != nil || f.odd != "" {
@@ -204,7 +204,7 @@ func (s sink) Reset() error {
 // servers make strong ETags of seconds, and their clocks are not ours.
 const validFor = store.Micros(10 * 60 * 1e6)
 
-// ask asks the Source for a resource, past caches. The file at hand spares the body where an ETag stands for its bytes.
+// ask asks the Source for a resource, past caches. An ETag that stands for the file at hand spares the body.
 func (p *pass) ask(ctx context.Context, uri string, e *expected, row *store.Resource, f *file) (asked, error) {
 	req := fetch.Request{URL: uri, Policy: p.Policy, NoCache: true, InScope: e.scope, MaxBytes: p.MaxResource}
 	if row != nil && f.is(row.Have.SHA256) {
@@ -250,7 +250,7 @@ func (p *pass) ask(ctx context.Context, uri string, e *expected, row *store.Reso
 	return got, err
 }
 
-// patiently tries again what may pass, for as long as is configured.
+// patiently tries again what may pass, as long as is configured.
 func (p *pass) patiently(ctx context.Context, try func() error) error {
 	until := time.Now().Add(p.RetryFor)
 	for {

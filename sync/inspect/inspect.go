@@ -20,7 +20,7 @@ import (
 	"resyncd/sync/spill"
 )
 
-// Finding is one difference that an audit or a verification found. It is a line of `audit --json` and `verify --json`.
+// Finding is one difference, a line of `audit --json` and `verify --json`.
 type Finding struct {
 	URI      *string `json:"uri"`
 	Key      *string `json:"key"`
@@ -86,7 +86,7 @@ func Inspect(ctx context.Context, o Options, tell func(Finding) error) (Outcome,
 	return Outcome{Checked: i.checked.Load(), Whole: i.whole}, err
 }
 
-// doubted are URIs, by hash, whose difference is to be seen in a second reading before it is told.
+// doubted are URIs, by hash, whose difference must be seen twice before it is told.
 type doubted map[uint64]struct{}
 
 // inspection is one call of Inspect.
@@ -117,8 +117,7 @@ func (i *inspection) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// shelfHeld is how many bytes of what documents say are held in memory, so that a list of a million entries takes no
-// more.
+// shelfHeld is how many bytes of what documents say are held in memory.
 const shelfHeld = 4 << 20
 
 // pass reads all documents and compares. only, if not nil, are the URIs that the first pass left open.

@@ -112,7 +112,7 @@ func (p *pass) read(ctx context.Context, n int) error {
 	return nil
 }
 
-// refs are all documents of a kind in a set: a Capability List may name several, and each of them counts.
+// refs are all documents of a kind in a set: a Capability List may name several.
 func refs(o *destination.SetOffer, first *destination.Ref, kind rsdoc.Kind) (out []destination.Ref) {
 	if first != nil {
 		out = append(out, *first)
@@ -210,7 +210,7 @@ func (v *listVisitor) begin(p *destination.Part, h *rsdoc.Head) {
 	v.s.to = max(v.s.to, v.at)
 }
 
-// past is an instant as far as it can be true: nothing is known of the time after the Source's own now.
+// past is an instant as far as it can be true: not after the Source's own now.
 func (v *listVisitor) past(m store.Micros) store.Micros {
 	if v.now.Known() && m > v.now+second {
 		return store.NoTime
@@ -260,7 +260,7 @@ func (v *listVisitor) Failed(_ context.Context, p *destination.Part, err error) 
 	return nil
 }
 
-// keep puts a statement on the shelf, if this pass is about it.
+// keep puts a statement on the shelf if this pass is about it.
 func (p *pass) keep(d *said) error {
 	if d.What != link && p.passedOver(d.URI) {
 		return nil

@@ -119,7 +119,7 @@ func (p *pass) entry(n, page int, e *feed.Entry) error {
 	return nil
 }
 
-// readDocument takes a topic that is no feed: its document is one resource, by whichever name the mirror has it.
+// readDocument takes a topic that is no feed: one resource, by whichever name the mirror has it.
 func (p *pass) readDocument(ctx context.Context, n int) error {
 	s := &p.sets[n]
 	a := &s.offer.Topic.Answer

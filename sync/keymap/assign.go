@@ -18,11 +18,10 @@ const maxClashes = 64
 // Lookup returns the use of names, aligned with them (store.Resources.Names).
 type Lookup func(names []string) ([]store.NameUse, error)
 
-// Assign returns mirror keys for new URIs, aligned with uris, with a suffix on a clash (contract.md 5, F83); natural may
-// give some natural keys. A key is "" if no file can be named for the URI (P11), and the keys must be recorded before
-// the next call.
+// Assign returns mirror keys for new URIs, with a suffix on a clash (contract.md 5, F83); natural may give some natural
+// keys. A key is "" if no file can be named for the URI (P11). Keys must be recorded before the next call.
 //
-// With fold, names are looked up folded (FoldKey), because the file system ignores letter case (F82).
+// With fold the file system ignores letter case (F82): names are looked up folded.
 func Assign(fold bool, uris, natural []string, lookup Lookup) ([]string, error) {
 	b := &batch{
 		fold: fold, uris: uris, keys: make([]string, len(uris)), open: make([]candidateKey, 0, len(uris)),

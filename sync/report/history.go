@@ -37,8 +37,8 @@ type EditLine struct {
 	Odd      []string          `json:"odd"` // not as documented
 }
 
-// History tells a resource's life in the order of time, its edits in the order in which they are merged, and how it
-// stands now. The URI may also be the id of a feed's entry, or the subject of a record.
+// History tells a resource's life by time, its edits as they are merged, and how it stands now. The URI may also be the
+// id of a feed's entry, or the subject of a record.
 func History(ctx context.Context, st store.Store, source int64, uri string) ([]HistoryLine, error) {
 	events, err := st.History(ctx, source, uri)
 	if err != nil {

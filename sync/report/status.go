@@ -166,7 +166,7 @@ func (s *SourceStatus) Expect(e Expectation) {
 	}
 }
 
-// Trouble records why the Source cannot be worked on, "" for nothing: none of it is in step then.
+// Trouble records why the Source cannot be worked on, if so: none of it is in step then.
 func (s *SourceStatus) Trouble(problem string) {
 	if problem == "" {
 		return
@@ -177,7 +177,7 @@ func (s *SourceStatus) Trouble(problem string) {
 	}
 }
 
-// latest is how long the last news may be believed: until the next pull and a quarter of the pause after it.
+// latest is how long the last news may be believed: a quarter of the pause beyond the next pull.
 func latest(next func(time.Time) time.Time, last time.Time) time.Time {
 	due := next(last)
 	return due.Add(max(pullSlack, next(due).Sub(due)/4))
@@ -220,7 +220,7 @@ func (s *SetStatus) channels(subs []store.Subscription) {
 	}
 }
 
-// pushed reports whether a hub holds a lease for the changes of the set, and when one last told of any.
+// pushed reports whether a hub holds a lease for changes of the set, and when one last told of any.
 func (s *SetStatus) pushed() (live bool, last time.Time) {
 	for i := range s.Channels {
 		c := &s.Channels[i]
@@ -271,7 +271,7 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	return out, nil
 }
 
-// ErrNothingYet says that no set of a Source is known yet, hence there is no place to say why.
+// ErrNothingYet: no set of a Source is known that could say why.
 var ErrNothingYet = errors.New("nothing usable of the Source was found so far")
 
 // UnreadDocument names, among the documents of a Source, why nothing was found.
