@@ -1,8 +1,7 @@
 package feed
 
 import (
-	"cmp"
-	"regexp"
+	_ "embed"
 	"slices"
 	"strings"
 	"time"
@@ -11,17 +10,48 @@ import (
 // maxDate is more than the bytes of any date, so that no long text is tried in vain (P8).
 const maxDate = 100
 
-// parseDate reads a date in any of the forms that feeds have: RFC 3339, RFC 822 in several languages, the W3C's years
-// and months, and what people write by hand. It is zero for anything else, and for 0000-00-00 and its like, which stand
-// for no date.
+// The layouts of the dates that feeds have, of two readings of a date the usual one first; those with a zone's name are
+// behind the empty line.
+//
+//go:embed dates.txt
+var layoutText string
+
+var numberLayouts, zoneLayouts = func() ([]string, []string) {
+	numbers, zones, _ := strings.Cut(strings.TrimSpace(layoutText), "\n\n")
+	return strings.Split(numbers, "\n"), strings.Split(zones, "\n")
+}()
+
+// zoneOffsets are those of time zones with a name, wherever it stands; of two zones with one name that of North
+// America, or of western Europe.
+var zoneOffsets = map[string]string{
+	"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500", "MST": "-0700", "MDT": "-0600", "PST": "-0800",
+	"PDT": "-0700", "WEST": "+0100", "BST": "+0100", "CET": "+0100", "CEST": "+0200", "EET": "+0200",
+	"EEST": "+0300",
+}
+
+// lastOffsets are those of zones whose names only count as the last word of a date, in place of an offset.
+var lastOffsets = map[string]string{
+	"WET": "+0000", "WEST": "+0100", "EET": "+0200", "SAST": "+0200", "EEST": "+0300", "MSK": "+0300",
+	"HKT": "+0800", "SGT": "+0800", "AWST": "+0800", "JST": "+0900", "KST": "+0900", "AEST": "+1000", "AEDT": "+1100",
+	"NZST": "+1200", "NZDT": "+1300", "BRT": "-0300", "ART": "-0300",
+}
+
+// parseDate reads a date in any of the forms that feeds have: those of the layouts, the W3C's years and months,
+// RFC 3339 in lower case and RFC 822 in other languages. It is zero for anything else, and for 0000-00-00 and its like,
+// which stand for no date.
 func parseDate(text string) time.Time {
-	text = strings.ToUpper(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
 	if len(text) > maxDate {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t = looseDate(text)
+	t, ok := layoutDate(text)
+	for _, layout := range []string{time.RFC3339, "2006-01", "2006"} {
+		if !ok {
+			t, ok = parseAs(layout, strings.ToUpper(text))
+		}
+	}
+	if !ok {
+		t = translatedDate(text)
 	}
 	if t.Year() < 1000 || t.Year() > 9999 {
 		return time.Time{}
@@ -29,115 +59,66 @@ func parseDate(text string) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// The parts of a date once its words are in order. With half a day or a zone's name, a date of numbers is American.
-var (
-	dayLayouts = []string{"2006-1-2", "2 Jan 2006", "Jan 2 2006", "2 Jan 06", "2-Jan-06", "2006 Jan 2", "2.1.2006",
-		"2006/1/2", "2-1-2006", "1-2-2006"}
-	numberLayouts   = []string{"2/1/2006", "1/2/2006"}
-	americanLayouts = []string{"1/2/2006", "2/1/2006"}
-	clockLayouts    = []string{" 15:4:5", " 15:4", "", " 3:4:5 PM", " 3:4 PM", " 15"}
-	wholeLayouts    = []string{"2006-1", "2006", "06/1/2 15:4", "06-1-2 15:4", "15:4 2.1.2006",
-		"2006-1-2 15:4:5:00"}
-)
-
-// looseDate is zero for what is no date.
-func looseDate(text string) time.Time {
-	text, offset, american := cutZone(strings.Join(orderedWords(text), " "))
-	layouts := numberLayouts
-	if american {
-		layouts = americanLayouts
+// layoutDate reads a date by the layouts.
+func layoutDate(text string) (time.Time, bool) {
+	at := strings.LastIndexByte(text, ' ') + 1
+	if offset := lastOffsets[text[at:]]; offset != "" {
+		text = text[:at] + offset
 	}
-	for _, day := range slices.Concat(dayLayouts, layouts) {
-		for _, clock := range clockLayouts {
-			if t, err := time.Parse(day+clock+" -0700", text+offset); err == nil {
-				return t
-			}
-		}
+	if t, ok := parseAsAny(numberLayouts, text); ok {
+		return t, true
 	}
-	for _, whole := range wholeLayouts {
-		if t, err := time.Parse(whole+" -0700", text+offset); err == nil {
-			return t
-		}
+	t, ok := parseAsAny(zoneLayouts, text)
+	if zone, _ := t.Zone(); ok && zoneOffsets[zone] != "" { // a name alone is taken for UTC
+		return parseAs(time.DateTime+" -0700", t.Format("2006-01-02 15:04:05.999999999 ")+zoneOffsets[zone])
 	}
-	return time.Time{}
+	return t, ok
 }
 
-var (
-	notes    = strings.NewReplacer(",", " ", "A.M.", " AM", "P.M.", " PM", " AT ", " ", " - ", " ", "(", " ", ")", " ")
-	isoClock = regexp.MustCompile(`^(\d{4}-\d{1,2}-\d{1,2})T(\d)`)
-	halfDay  = regexp.MustCompile(`(\d) ?([AP]M)\b`)
-)
-
-// orderedWords are the words of a date without its weekday, which is often wrong; the month is in English, and a year
-// behind the clock stands behind the day.
-func orderedWords(text string) []string {
-	text = isoClock.ReplaceAllString(notes.Replace(text), "$1 $2")
-	words := strings.Fields(halfDay.ReplaceAllString(text, "$1 $2"))
-	var names []int // of the first three words, those that are neither numbers nor offsets
-	for i, w := range words[:min(len(words), 3)] {
-		if strings.IndexByte("0123456789+-", w[0]) < 0 {
-			names = append(names, i)
+func parseAsAny(layouts []string, text string) (time.Time, bool) {
+	for _, layout := range layouts {
+		if t, ok := parseAs(layout, text); ok {
+			return t, true
 		}
 	}
-	if len(names) > 0 && names[0] < 2 && (len(names) > 1 || month(words[names[0]]) == "") {
-		words = slices.Delete(words, names[0], names[0]+1)
+	return time.Time{}, false
+}
+
+// parseAs takes a zone that is not known for UTC, wherever this machine is.
+func parseAs(layout, text string) (time.Time, bool) {
+	t, err := time.ParseInLocation(layout, text, time.UTC)
+	return t, err == nil
+}
+
+// translatedDate reads "[Mi,] 3. Dez 2025 09:39[:21] [GMT][+02:00]", in the languages that month knows; it is zero for
+// anything else.
+func translatedDate(text string) time.Time {
+	f := strings.Fields(strings.ToLower(text))
+	if len(f) > 1 && strings.Trim(f[0], "0123456789.") != "" { // the weekday, often wrong
+		f = f[1:]
 	}
-	for i, w := range words[:min(len(words), 2)] {
-		words[i] = cmp.Or(month(w), strings.TrimSuffix(w, "."))
+	if len(f) < 4 || len(f) > 5 {
+		return time.Time{}
 	}
-	if len(words) > 3 && strings.Contains(words[2], ":") {
-		isYear := func(w string) bool { return len(w) == 4 && strings.Trim(w, "0123456789") == "" }
-		if at := slices.IndexFunc(words, isYear); at > 2 {
-			year := words[at]
-			words = slices.Insert(slices.Delete(words, at, at+1), 2, year)
+	offset := "+0000"
+	if len(f) == 5 {
+		offset = strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(f[4], "gmt"), "utc"), ":", "")
+		if offset == "" || offset == "z" {
+			offset = "+0000"
 		}
 	}
-	return words
-}
-
-// How a date ends: behind its clock half a day, a zone's name, an offset, or several; without one an offset.
-var (
-	behindClock = regexp.MustCompile(`^(.*?\d:\d\d?(?::\d\d?(?:\.\d+)?)?(?: ([AP]M))?)` +
-		`:? ?([A-Z]*) ?-?([+-]\d\d?:?\d\d|[+-]\d\d)?(?::\d\d)?(?: [A-Z]+| 00)?$`)
-	behindDay = regexp.MustCompile(`^(.*\d) ([+-]\d\d:?\d\d)$`)
-)
-
-// cutZone returns the offset of a date as " -0700": UTC without one, and for a zone that is not known.
-func cutZone(date string) (rest, offset string, american bool) {
-	if m := behindClock.FindStringSubmatch(date); m != nil {
-		date, american = m[1], m[2]+m[3] != ""
-		offset = cmp.Or(m[4], zoneOffsets[m[3]])
-	} else if m := behindDay.FindStringSubmatch(date); m != nil {
-		date, offset = m[1], m[2]
-	}
-	offset = strings.ReplaceAll(offset, ":", "")
-	switch len(offset) {
-	case len(""):
-		offset = "+0000"
-	case len("-07"):
-		offset += "00"
-	case len("-700"):
-		offset = offset[:1] + "0" + offset[1:]
-	}
-	return date, " " + offset, american
-}
-
-// zoneOffsets are those of time zones with a name; of two zones with one name that of North America, or of western
-// Europe.
-var zoneOffsets = map[string]string{
-	"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500", "MST": "-0700", "MDT": "-0600", "PST": "-0800",
-	"PDT": "-0700", "BRT": "-0300", "ART": "-0300", "WEST": "+0100", "BST": "+0100", "CET": "+0100", "CEST": "+0200",
-	"EET": "+0200", "EEST": "+0300", "SAST": "+0200", "MSK": "+0300", "HKT": "+0800", "SGT": "+0800", "AWST": "+0800",
-	"JST": "+0900", "KST": "+0900", "AEST": "+1000", "AEDT": "+1100", "NZST": "+1200", "NZDT": "+1300",
+	date := strings.TrimSuffix(f[0], ".") + " " + month(f[1]) + " " + f[2] + " " + f[3] + " " + offset
+	t, _ := parseAsAny([]string{"2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04 -0700", "2 Jan 06 15:04:05 -0700"}, date)
+	return t
 }
 
 // months are how names of the months begin in western European languages.
 var months = [12]string{
-	"JAN ENE GEN", "FEB FÉV FEV", "MAR MÄR MRZ MRT MAA", "APR AVR ABR", "MAY MAI MAG MEI MAJ", "JUN GIU JUIN",
-	"JUL JUI LUG", "AUG AOÛ AOU AGO", "SEP SET", "OCT OKT OTT OUT", "NOV", "DEC DEZ DÉC DIC",
+	"jan ene gen", "feb fév fev", "mar mär mrz mrt maa", "apr avr abr", "may mai mag mei maj", "jun giu juin",
+	"jul jui lug", "aug aoû aou ago", "sep set", "oct okt ott out", "nov", "dec dez déc dic",
 }
 
-// month is the English abbreviation of a month's name or abbreviation, "" for another word.
+// month is the English abbreviation of a month's name or abbreviation.
 func month(name string) string {
 	letters := []rune(name)
 	for _, length := range []int{4, 3} { // juin is no juillet
@@ -148,5 +129,5 @@ func month(name string) string {
 			}
 		}
 	}
-	return ""
+	return name
 }
