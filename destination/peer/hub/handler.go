@@ -80,6 +80,7 @@ func refusing(status int, text string) error { return &refusal{status, text} }
 // Why a request is not served, or not yet: 503 may work later.
 var (
 	errStopping     = refusing(503, "the hub is not running: try again")
+	errBusy         = refusing(503, "the hub has too much to record: try again")
 	errTooMany      = refusing(503, "too many requests wait to be verified: try again")
 	errUnrecorded   = refusing(503, "the hub cannot write its state: try again")
 	errCrowded      = refusing(503, "this hub has all the subscriptions that it can bear: try again later")

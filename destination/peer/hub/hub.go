@@ -133,7 +133,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	work.Wait()
 	grace.Stop()
 	if err := h.recordProgress(hard); err != nil && !errors.Is(err, store.ErrFull) && failure == nil {
-		failure = fmt.Errorf("the hub's state cannot be written: %w", err)
+		failure = unwritable(err)
 	}
 	h.setPhase(stopped)
 	h.writes.running.Wait()

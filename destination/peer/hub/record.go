@@ -15,29 +15,64 @@ const (
 	// progressEvery is how much of the deliveries is made again after a kill.
 	progressEvery = 100 * time.Millisecond
 	badCommits    = 20 // in a row, but for a full disk, after which Run gives up: reopening may help (F10)
+
+	commitsMost = 64 << 20 // bytes of content in commits that are not durable yet
+	commitSize  = 4 << 10  // of a commit beside its content
 )
 
-// writes are what the hub has to write to its state. Hub.mu guards moved and bad.
+// writes are what the hub has to write to its state. Hub.mu guards moved, recording, size and bad.
 type writes struct {
-	moved   map[*subscription]bool // whose progress is not recorded yet
-	bad     int                    // failed writes in a row
-	order   sync.Mutex             // of commits until they can be read; taken before Hub.mu
-	running sync.WaitGroup
-	failed  chan error // of one place: why Run is to give up
+	moved     map[*subscription]bool // whose progress is not recorded yet
+	recording bool                   // progress is, or will be soon
+	size      int                    // of the commits under way, bounded by commitsMost
+	bad       int                    // failed commits in a row
+	order     sync.Mutex             // of commits until they can be read; taken before Hub.mu
+	running   sync.WaitGroup
+	failed    chan error // of one place: why Run is to give up
 }
 
 // commit makes c durable. Deliveries begin as soon as it can be read, while the disk confirms; publishers wait for
-// that.
+// that, but no longer than ctx, so that a disk that hangs does not keep their connections.
 func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
-	h.mu.Lock()
-	if h.phase == idle || h.phase == stopped {
-		h.mu.Unlock()
-		return errStopping
+	size := commitSize
+	for _, n := range c.Notifications {
+		size += len(n.Body)
 	}
-	h.writes.running.Add(1)
+	h.mu.Lock()
+	w := &h.writes
+	var refused error
+	switch {
+	case h.phase == idle || h.phase == stopped:
+		refused = errStopping
+	case w.size > 0 && w.size+size > commitsMost:
+		refused = errBusy
+	default:
+		w.size += size
+		w.running.Add(1)
+	}
 	h.mu.Unlock()
-	defer h.writes.running.Done()
-	h.writes.order.Lock() // until it can be read: memory takes up commits in the order of the state
+	if refused != nil {
+		return refused
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer w.running.Done()
+		err := errUnrecorded
+		h.guarded("commit", func() { err = h.write(context.WithoutCancel(ctx), c) })
+		h.wrote(err, size)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// write commits one after another until they can be read, so that memory takes them up in the order of the state.
+func (h *Hub) write(ctx context.Context, c *hubstate.Commit) error {
+	h.writes.order.Lock()
 	next := sync.OnceFunc(h.writes.order.Unlock)
 	defer next()
 	c.Keep, c.KeepBytes = int64(h.o.QueueCap), h.o.queueBytes
@@ -45,42 +80,61 @@ func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
 		h.readable(c)
 		next()
 	}
-	err := h.o.State.Commit(ctx, c)
-	h.wrote(err)
-	return err
+	return h.o.State.Commit(ctx, c)
 }
 
-// wrote notes how a write of the state ended. Run gives up over one that may or may not be durable, because only
-// opening the state anew recovers, and over many that failed (F10).
-func (h *Hub) wrote(err error) {
+// wrote notes how a commit ended. Run gives up over many that failed (F10).
+func (h *Hub) wrote(err error, size int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err == nil {
+	h.writes.size -= size
+	switch {
+	case err == nil:
 		h.writes.bad = 0
 		return
-	}
-	h.o.Log.Error("the hub's state cannot be written", "err", err)
-	if !errors.Is(err, store.ErrFull) {
+	case !errors.Is(err, store.ErrFull):
 		h.writes.bad++
 	}
-	if h.writes.bad >= badCommits || errors.Is(err, store.ErrUnsure) {
-		select {
-		case h.writes.failed <- fmt.Errorf("the hub's state cannot be written: %w", err):
-		default:
-		}
+	h.o.Log.Error("the hub's state cannot be written", "err", err)
+	if h.writes.bad >= badCommits {
+		h.giveUp(err)
+	}
+	h.noteUnsure(err)
+}
+
+// noteUnsure has Run give up over a write that may or may not be durable: only opening the state anew recovers (F10).
+func (h *Hub) noteUnsure(err error) {
+	if errors.Is(err, store.ErrUnsure) {
+		h.giveUp(err)
 	}
 }
+
+func (h *Hub) giveUp(err error) {
+	select {
+	case h.writes.failed <- unwritable(err):
+	default:
+	}
+}
+
+func unwritable(err error) error { return fmt.Errorf("the hub's state cannot be written: %w", err) }
 
 // progressed notes what became of a delivery; it is recorded a little later, with others. h.mu is held.
 func (h *Hub) progressed(sub *subscription, delivered, dropped int64) {
 	sub.Delivered += delivered
 	sub.Dropped += dropped
-	if len(h.writes.moved) == 0 {
-		time.AfterFunc(progressEvery, func() {
-			h.later(func(ctx context.Context) { _ = h.recordProgress(ctx) })
-		})
-	}
 	h.writes.moved[sub] = true
+	h.recordSoon()
+}
+
+// recordSoon has progress recorded unless that is under way: a disk that hangs holds one recording. h.mu is held.
+func (h *Hub) recordSoon() {
+	if h.writes.recording || len(h.writes.moved) == 0 {
+		return
+	}
+	h.writes.recording = true
+	time.AfterFunc(progressEvery, func() {
+		h.later(func(ctx context.Context) { _ = h.recordProgress(ctx) })
+	})
 }
 
 // recordProgress records what was noted; what cannot be recorded is noted once more.
@@ -100,18 +154,21 @@ func (h *Hub) recordProgress(ctx context.Context) error {
 		sub.Delivered, sub.Dropped = 0, 0
 	}
 	h.mu.Unlock()
-	if len(c.Progress) == 0 {
-		return nil
-	}
-	err := h.commit(ctx, &c)
-	if err == nil {
-		return nil
+	var err error
+	if len(c.Progress) > 0 {
+		err = h.commit(context.WithoutCancel(ctx), &c) // one that was left might count twice
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, p := range c.Progress {
-		h.progressed(subs[i], p.Delivered, p.Dropped)
+	if err != nil {
+		for i, p := range c.Progress {
+			subs[i].Delivered += p.Delivered
+			subs[i].Dropped += p.Dropped
+			h.writes.moved[subs[i]] = true
+		}
 	}
+	h.writes.recording = false
+	h.recordSoon()
 	return err
 }
 

@@ -246,7 +246,7 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 		return err
 	}
 	rec, t, err := h.o.State.Subscribe(ctx, want)
-	if h.wrote(err); err != nil {
+	if h.noteUnsure(err); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -287,8 +287,9 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 		}
 	}
 	h.mu.Unlock()
-	if len(ids) > 0 {
-		h.wrote(h.o.State.End(ctx, ids...))
+	if err := h.o.State.End(ctx, ids...); err != nil {
+		h.noteUnsure(err)
+		h.o.Log.Error("ended subscriptions cannot be removed from the state", "count", len(ids), "err", err)
 	}
 	for _, sub := range gone {
 		h.o.Log.Info("a subscription ended", "topic", sub.topic.URL, "subscription", sub.ID,
