@@ -14,7 +14,7 @@ import (
 // maxTombstones is how many deleted names are answered with 410 Gone rather than 404 Not Found.
 const maxTombstones = 10_000
 
-// record is one state of a resource. It never changes, so that lists, notifications and readers share it.
+// record is one state of a resource. It never changes, so that lists and readers share it.
 type record struct {
 	name     string // unescaped path
 	sums     string // the other digests, one after another
@@ -23,7 +23,7 @@ type record struct {
 	modified int64 // HTTP Last-Modified, in seconds since 1970
 	version  int64 // of a made-up resource its number; of a file its time of modification in nanoseconds
 	live     bool
-	content  content // nil of a dead one
+	content  content // nil of a dead one, and in the history
 }
 
 // content is where the bytes of a record are.

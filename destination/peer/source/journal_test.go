@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -192,5 +194,29 @@ func TestListStaysStill(t *testing.T) {
 	}
 	if unchanged, _ := listed(t, s); unchanged != again {
 		t.Error("a new list although nothing has changed")
+	}
+}
+
+// TestHistoryKeepsNoBodies: what was replaced or deleted is told for long, but its bytes are let go.
+func TestHistoryKeepsNoBodies(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, Options{})
+	var old []weak.Pointer[byte]
+	for range 2 {
+		body := make([]byte, 1<<20)
+		old = append(old, weak.Make(&body[0]))
+		if err := s.Put("a", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Delete("a")
+	runtime.GC()
+	for i, p := range old {
+		if p.Value() != nil {
+			t.Errorf("the body of version %d is still held", i)
+		}
+	}
+	if total := s.journal.total(); total != 3 {
+		t.Errorf("%d changes are told", total)
 	}
 }

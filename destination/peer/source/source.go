@@ -218,7 +218,9 @@ func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 // publish records a new state of a resource. The caller holds the lock and has put the bytes in place.
 func (s *Source) publish(next *record) {
 	before := s.catalog.find(next.name)
-	c := event{at: s.clock.tick(), record: next}
+	told := *next
+	told.content = nil // the history must not keep bodies that the program replaced
+	c := event{at: s.clock.tick(), record: &told}
 	switch {
 	case !next.live:
 		c.kind = rsdoc.ChangeDeleted
