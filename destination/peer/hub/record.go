@@ -16,78 +16,104 @@ const (
 	progressEvery = 100 * time.Millisecond
 	badCommits    = 20 // in a row, but for a full disk, after which Run gives up: reopening may help (F10)
 
-	commitsMost = 64 << 20 // bytes of content in commits that are not durable yet
-	commitSize  = 4 << 10  // of a commit beside its content
+	waitingBytes = 64 << 20 // of the commits that wait for the next transaction
+	commitBytes  = 4 << 10  // of a commit beside its content
 )
 
-// writes are what the hub has to write to its state. Hub.mu guards moved, recording, size and bad.
+// writes are what the hub has to write to its state. Hub.mu guards all but the last two.
 type writes struct {
 	moved     map[*subscription]bool // whose progress is not recorded yet
 	recording bool                   // progress is, or will be soon
-	size      int                    // of the commits under way, bounded by commitsMost
-	bad       int                    // failed commits in a row
-	order     sync.Mutex             // of commits until they can be read; taken before Hub.mu
+	waiting   []*waitingCommit
+	size      int  // of those
+	writing   bool // somebody writes what waits
+	bad       int  // failed transactions in a row
 	running   sync.WaitGroup
 	failed    chan error // of one place: why Run is to give up
 }
 
-// commit makes c durable. Deliveries begin as soon as it can be read, while the disk confirms; publishers wait for
-// that, but no longer than ctx, so that a disk that hangs does not keep their connections.
+type waitingCommit struct {
+	*hubstate.Commit
+	done chan error // of one place
+}
+
+// commit makes c durable, together with whatever else waits for that. Deliveries begin as soon as it can be read, while
+// the disk confirms; publishers wait for that, but no longer than ctx: a disk that hangs does not keep connections.
 func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
-	size := commitSize
-	for _, n := range c.Notifications {
-		size += len(n.Body)
+	own := &waitingCommit{c, make(chan error, 1)}
+	if err := h.awaitWrite(own); err != nil {
+		return err
 	}
-	h.mu.Lock()
-	w := &h.writes
-	var refused error
-	switch {
-	case h.phase == idle || h.phase == stopped:
-		refused = errStopping
-	case w.size > 0 && w.size+size > commitsMost:
-		refused = errBusy
-	default:
-		w.size += size
-		w.running.Add(1)
-	}
-	h.mu.Unlock()
-	if refused != nil {
-		return refused
-	}
-	done := make(chan error, 1)
-	go func() {
-		defer w.running.Done()
-		err := errUnrecorded
-		h.guarded("commit", func() { err = h.write(context.WithoutCancel(ctx), c) })
-		h.wrote(err, size)
-		done <- err
-	}()
 	select {
-	case err := <-done:
+	case err := <-own.done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// write commits one after another until they can be read, so that memory takes them up in the order of the state.
-func (h *Hub) write(ctx context.Context, c *hubstate.Commit) error {
-	h.writes.order.Lock()
-	next := sync.OnceFunc(h.writes.order.Unlock)
-	defer next()
-	c.Keep, c.KeepBytes = int64(h.o.QueueCap), h.o.queueBytes
-	c.Readable = func() {
-		h.readable(c)
-		next()
-	}
-	return h.o.State.Commit(ctx, c)
-}
-
-// wrote notes how a commit ended. Run gives up over many that failed (F10).
-func (h *Hub) wrote(err error, size int) {
+func (h *Hub) awaitWrite(c *waitingCommit) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.writes.size -= size
+	w, size := &h.writes, c.size()
+	switch {
+	case h.phase == idle || h.phase == stopped:
+		return errStopping
+	case w.size > 0 && w.size+size > waitingBytes:
+		return errBusy
+	}
+	w.waiting = append(w.waiting, c)
+	w.size += size
+	if !w.writing {
+		w.writing = true
+		w.running.Go(h.write)
+	}
+	return nil
+}
+
+func (c *waitingCommit) size() int {
+	size := commitBytes
+	for _, n := range c.Notifications {
+		size += len(n.Body)
+	}
+	return size
+}
+
+// write commits what waits, all in one transaction, until nothing does.
+func (h *Hub) write() {
+	for {
+		h.mu.Lock()
+		batch := h.writes.waiting
+		h.writes.waiting, h.writes.size, h.writes.writing = nil, 0, len(batch) > 0
+		h.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		err := errUnrecorded
+		h.guarded("commit", func() { err = h.writeBatch(batch) })
+		h.wrote(err)
+		for _, c := range batch {
+			c.done <- err
+		}
+	}
+}
+
+func (h *Hub) writeBatch(batch []*waitingCommit) error {
+	c := &hubstate.Commit{Keep: int64(h.o.QueueCap), KeepBytes: h.o.queueBytes}
+	for _, one := range batch {
+		c.Notifications = append(c.Notifications, one.Notifications...)
+		c.Progress = append(c.Progress, one.Progress...)
+		c.Pings = append(c.Pings, one.Pings...)
+		c.Looks = append(c.Looks, one.Looks...)
+	}
+	c.Readable = func() { h.readable(c) }
+	return h.o.State.Commit(context.Background(), c)
+}
+
+// wrote notes how a transaction ended. Run gives up over many that failed (F10).
+func (h *Hub) wrote(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch {
 	case err == nil:
 		h.writes.bad = 0
