@@ -287,6 +287,9 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 		}
 	}
 	h.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
 	if err := h.o.State.End(ctx, ids...); err != nil {
 		h.noteUnsure(err)
 		h.o.Log.Error("ended subscriptions cannot be removed from the state", "count", len(ids), "err", err)
