@@ -8,7 +8,14 @@ package blob
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -180,3 +187,140 @@ type TrashInfo struct {
 	ModTime int64     // the file's own, nanoseconds since 1970, UTC
 	Trashed time.Time // when its id was made, zero if the id has no time ([NewTrashID])
 }
+
+// MaxKey is the greatest length of a key in bytes (contract.md 5, F84).
+const MaxKey = 1024
+
+// Reserved is the root's name for our own files. No key lies there, in any letter case.
+const Reserved = ".resyncd"
+
+// CheckKey reports why a mirror cannot hold a file under this key: it must be local, without empty,
+// "." or ".." segment or NUL, not below Reserved, and of at most MaxKey bytes.
+func CheckKey(key string) error {
+	if len(key) > MaxKey {
+		return fmt.Errorf("%w: longer than %d bytes", ErrKey, MaxKey)
+	}
+	return CheckForeignKey(key)
+}
+
+// CheckForeignKey is CheckKey without the limit of length: other programs' files must be visible and removable.
+func CheckForeignKey(key string) error {
+	if strings.IndexByte(key, 0) >= 0 {
+		return fmt.Errorf("%w: holds a NUL byte", ErrKey)
+	}
+	first, _, _ := strings.Cut(key, "/")
+	if strings.EqualFold(first, Reserved) {
+		return fmt.Errorf("%w: %s is reserved", ErrKey, Reserved)
+	}
+	for rest, more := key, true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("%w: empty, \".\" or \"..\" segment", ErrKey)
+		}
+	}
+	return nil
+}
+
+// Trash ids made here are 12 hex digits of milliseconds and 20 of chance, so that the age of a file
+// in the trash is known even when the state database is lost.
+const idTimeDigits, idDigits = 12, 32
+
+var (
+	ownID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	anyID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
+)
+
+// NewTrashID makes a unique id for a file that is trashed now. The caller records it before or after.
+func NewTrashID(now time.Time) string {
+	var chance [(idDigits - idTimeDigits) / 2]byte
+	rand.Read(chance[:]) // never fails (crypto/rand)
+	return fmt.Sprintf("%012x", uint64(max(now.UnixMilli(), 0))&(1<<48-1)) + hex.EncodeToString(chance[:])
+}
+
+// TrashTime is when an id of NewTrashID was made; the zero time for any other id.
+func TrashTime(id string) time.Time {
+	if !ownID.MatchString(id) {
+		return time.Time{}
+	}
+	ms, _ := strconv.ParseInt(id[:idTimeDigits], 16, 64) // it has such digits
+	return time.UnixMilli(ms).UTC()
+}
+
+// CheckTrashID reports why an id cannot name a file in every store: it must be 1 to 64 letters, digits, "-" or "_".
+func CheckTrashID(id string) error {
+	if !anyID.MatchString(id) {
+		return fmt.Errorf("%w: trash id %.80q", ErrKey, id)
+	}
+	return nil
+}
+
+// The errors of a mirror are causes: test with errors.Is.
+var (
+	// ErrKey: the key is not one that a mirror can hold, or the trash id is malformed.
+	ErrKey = errors.New("unusable key")
+	// ErrNotFound: nothing lies under this key or id.
+	ErrNotFound = errors.New("no such file in the mirror")
+	// ErrExists: the key or trash id is in use and the call replaces nothing.
+	ErrExists = errors.New("already exists")
+	// ErrNotRegular: a link, FIFO, device or folder lies where a file was expected.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrIsFolder: a folder lies under the key; folders that hold anything are never replaced or removed.
+	ErrIsFolder = errors.New("a folder is in the way")
+	// ErrParentNotFolder: a component before the last is not a folder, or is a link. KeyError.At names it.
+	ErrParentNotFolder = errors.New("a parent is not a folder")
+	// ErrStage: the stage is used up, discarded, or belongs to another mirror.
+	ErrStage = errors.New("stage is not usable")
+
+	// ErrUnmarked: the root does not carry the marker of this mirror; likely its disk is not mounted (F12).
+	ErrUnmarked = errors.New("the root marker of this mirror is missing or another's: is its disk not mounted?")
+
+	// ErrNoSpace: disk or quota full, of bytes or of files (F6, F8).
+	ErrNoSpace = errors.New("mirror is full")
+	// ErrReadOnly: the file system, or this Mirror, takes no writes (F9).
+	ErrReadOnly = errors.New("mirror is read-only")
+	// ErrIO: the disk failed (F10).
+	ErrIO = errors.New("mirror disk failed")
+	// ErrSync: the disk did not confirm that bytes or names are durable; they must be written anew (F10).
+	ErrSync = errors.New("mirror disk did not confirm a write")
+	// ErrBusy: out of descriptors or kernel memory; it passes (F11).
+	ErrBusy = errors.New("out of file descriptors or memory")
+)
+
+// Systemic tells whether an error is the whole mirror's and not one file's. Pause this mirror and try again later.
+func Systemic(err error) bool {
+	for _, cause := range [...]error{ErrNoSpace, ErrReadOnly, ErrIO, ErrSync, ErrBusy, ErrUnmarked} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing tells whether an error says that no file lies there: nothing does, or nothing can.
+func Missing(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrParentNotFolder)
+}
+
+// KeyError tells which key failed in which attempt.
+type KeyError struct {
+	Op  string // place, open, stat, trash, remove, restore
+	Key string
+	At  string // the path of the component in the way, where that is not Key itself
+	Err error
+}
+
+// Error quotes the key: it may hold anything.
+func (e *KeyError) Error() string {
+	if e.Key == "" {
+		return strconv.Quote(e.At) + ": " + e.Err.Error()
+	}
+	s := e.Op + " " + strconv.Quote(e.Key)
+	if e.At != "" && e.At != e.Key {
+		s += " at " + strconv.Quote(e.At)
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *KeyError) Unwrap() error { return e.Err }

@@ -2,11 +2,16 @@ package dir
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"strconv"
+	"sync"
 	"time"
 
 	"resyncd/store/blob"
@@ -223,4 +228,200 @@ func (m *Mirror) takeSpare() *stage {
 	}
 	_ = s.Discard()
 	return nil
+}
+
+// shards is among how many folders the stages are spread: a folder takes one new name at a time, and an ext4 searches
+// half a block of it for each (performance.md 2). Short names are cached inline by the kernel.
+const (
+	shards   = 4
+	nameFill = "------------------------------------" // up to 36 bytes
+)
+
+// lockName is the lock under which process folders are made or swept; in a process folder, that of its living owner.
+const lockName = "lock"
+
+// stageArea is where new files wait: `.resyncd/stage/PROCESS/SHARD/NUMBER`. Each process has its
+// own folder and holds its lock, so that the next process recognises a dead one's and sweeps it
+// (F1). The folder is made with the first stage: a run that changes nothing writes nothing.
+//
+// Where files cannot be locked, nothing of others is swept (some network file systems), or
+// everything is (systems other than Linux, where one writer at a time is the caller's duty).
+type stageArea struct {
+	stage *folder
+
+	mu     sync.Mutex
+	name   string   // of the process folder, once made
+	own    *folder  // the process folder, once made
+	lock   *os.File // of the process folder, once made
+	shards []*folder
+	left   []leftover
+	next   int
+}
+
+// leftover is a discarded stage that could not be removed.
+type leftover struct {
+	shard *folder
+	name  string
+}
+
+// openStageArea opens the area and sweeps the folders of dead processes.
+func openStageArea(top *folder) (a *stageArea, err error) {
+	reserved, err := top.child(blob.Reserved)
+	if err != nil {
+		return nil, err
+	}
+	defer reserved.close()
+	trash, err := reserved.childMade(trashName, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	trash.close()
+	stage, err := reserved.childMade(stageName, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	a = &stageArea{stage: stage}
+	lock, safe, err := a.lockArea()
+	if err == nil {
+		defer lock.Close()
+		if safe {
+			err = a.sweep()
+		}
+	}
+	if err != nil {
+		stage.close()
+		return nil, fmt.Errorf("sweep left-over stages: %w", err)
+	}
+	return a, nil
+}
+
+// lockArea waits until no other process makes or sweeps process folders. safe is false where there are no locks.
+func (a *stageArea) lockArea() (f *os.File, safe bool, err error) {
+	f, err = a.stage.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	safe, err = lockFile(f, true)
+	return f, safe && err == nil, nil
+}
+
+// sweep removes the folders of dead processes. What it may not remove stays; only a failure of the
+// whole disk is an error.
+func (a *stageArea) sweep() error {
+	return eachName(context.Background(), a.stage, func(name string) error {
+		if name == lockName || a.alive(name) {
+			return nil
+		}
+		if err := a.stage.root.RemoveAll(name); blob.Systemic(classify(err)) {
+			return err
+		}
+		return nil
+	})
+}
+
+// alive reports whether an entry is the folder of a living process. In doubt it is.
+func (a *stageArea) alive(name string) bool {
+	f, err := a.stage.child(name)
+	if err != nil {
+		return !errors.Is(err, blob.ErrParentNotFolder)
+	}
+	defer f.close()
+	lock, err := f.root.OpenFile(lockName, os.O_RDWR|openFlags, 0)
+	if err != nil {
+		// made under the area's lock: without a lock of its own it is a dead one's
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer lock.Close()
+	free, err := lockFile(lock, false)
+	return err != nil || !free
+}
+
+// place returns the shard of the next stage, and a new name there.
+func (a *stageArea) place() (*folder, string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.shards) < shards {
+		if err := a.prepare(); err != nil {
+			return nil, "", errors.Join(err, a.remove())
+		}
+	}
+	a.removeLeftovers()
+	a.next++
+	name := strconv.FormatInt(int64(a.next), 36)
+	return a.shards[a.next%shards], name + nameFill[len(name):], nil
+}
+
+// discard removes a stage, if not now then with a later one (F6).
+func (a *stageArea) discard(shard *folder, name string) error {
+	err := removeFile(shard, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left = append(a.left, leftover{shard, name})
+	return err
+}
+
+// removeLeftovers removes leftovers, until the disk fails again. The caller holds mu.
+func (a *stageArea) removeLeftovers() {
+	for n := len(a.left); n > 0; n-- {
+		if err := removeFile(a.left[n-1].shard, a.left[n-1].name); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		a.left = a.left[:n-1]
+	}
+}
+
+// prepare makes and locks the process folder, with its shards. The caller holds mu.
+func (a *stageArea) prepare() (err error) {
+	lock, _, err := a.lockArea()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	var id [8]byte
+	rand.Read(id[:]) // never fails (crypto/rand)
+	a.name = hex.EncodeToString(id[:])
+	if a.own, err = a.stage.childMade(a.name, 0o700); err != nil {
+		return err
+	}
+	if a.lock, err = a.own.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600); err != nil {
+		return err
+	}
+	_, _ = lockFile(a.lock, false) // without locks nobody sweeps, so ours is not needed
+	for n := range shards {
+		shard, err := a.own.childMade(strconv.Itoa(n), 0o700)
+		if err != nil {
+			return err
+		}
+		a.shards = append(a.shards, shard)
+	}
+	return nil
+}
+
+// remove removes the process folder with all waiting stages.
+func (a *stageArea) remove() error {
+	if a.own == nil {
+		return nil
+	}
+	for _, l := range a.shards {
+		l.close()
+	}
+	a.own.close()
+	err := a.stage.root.RemoveAll(a.name)
+	if a.lock != nil {
+		a.lock.Close()
+	}
+	a.own, a.lock, a.shards, a.left = nil, nil, nil, nil
+	return err
+}
+
+func (a *stageArea) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.remove()
+	a.stage.close()
+	return err
 }
