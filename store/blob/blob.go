@@ -153,16 +153,7 @@ const (
 
 // String names the kind for people.
 func (k Kind) String() string {
-	switch k {
-	case KindFile:
-		return "file"
-	case KindFolder:
-		return "folder"
-	case KindSymlink:
-		return "symbolic link"
-	default:
-		return "special file"
-	}
+	return [...]string{"file", "folder", "symbolic link", "special file"}[min(k, KindOther)]
 }
 
 // Info is what a store knows of a file without reading it.

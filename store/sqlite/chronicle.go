@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"resyncd/store"
 	"resyncd/store/sqlite/column"
@@ -24,7 +25,10 @@ const pointsAdd = ` ON CONFLICT (width, at, source_id) DO UPDATE SET changes = c
 	latency = latency + excluded.latency, latency_most = max(latency_most, excluded.latency_most),
 	misses = misses + excluded.misses`
 
-func widths() [3]store.Width { return [...]store.Width{store.Minute, store.Hour, store.Day} }
+// widths are those of points, each with how long its points are kept.
+func widths() map[store.Width]time.Duration {
+	return map[store.Width]time.Duration{store.Minute: 2 * day, store.Hour: 100 * day, store.Day: 6 * 366 * day}
+}
 
 type bucket struct {
 	width  store.Width
@@ -43,7 +47,7 @@ func bucketStart(at store.Micros, w store.Width) store.Micros {
 
 // AddPoints implements store.Chronicle.
 func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
-	sums := map[bucket]*store.Point{}
+	sums, all := map[bucket]*store.Point{}, widths()
 	for i := range points {
 		p := &points[i]
 		switch {
@@ -52,7 +56,7 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 		case *p == store.Point{SourceID: p.SourceID, At: p.At}: // nothing happened, and a year of that must not be rows
 			continue
 		}
-		for _, w := range widths() {
+		for w := range all {
 			at := bucket{w, bucketStart(p.At, w), p.SourceID}
 			if sums[at] == nil {
 				sums[at] = &store.Point{}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 
 // Commit implements store.Store.
 func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
-	p := &commit{s: s, c: c, source: c.Claim.SourceID, checked: map[int64]bool{}}
+	p := &commit{s: s, c: c, source: c.Claim.SourceID, checked: map[int64]bool{},
+		folders: map[string]struct{}{}}
 	if err := s.fenced(ctx, "record a step", c.Claim, p.apply); err != nil {
 		return err
 	}
@@ -377,16 +379,11 @@ func appendWork(args []any, k *store.Work, absent any) []any {
 }
 
 func (p *commit) addFolders(r *store.ResourceChange) {
-	name := r.Name
-	if name == "" {
-		name = r.Key
-	}
-	for name = parent(name); name != ""; name = parent(name) {
+	name := cmp.Or(r.Name, r.Key)
+	for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name, '/') {
+		name = name[:i]
 		if _, again := p.folders[name]; again {
 			return
-		}
-		if p.folders == nil {
-			p.folders = map[string]struct{}{}
 		}
 		p.folders[name] = struct{}{}
 	}

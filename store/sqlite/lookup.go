@@ -243,10 +243,6 @@ func anyOf[T any](r *dbfile.Session, fields func(*T) []any, query string, source
 
 func textField(text *string) []any { return []any{text} }
 
-func parent(name string) string {
-	return name[:max(strings.LastIndexByte(name, '/'), 0)]
-}
-
 const (
 	// findRows is how many URIs one search reads at most, findPage how many a statement: a long
 	// read keeps the log from being folded in.

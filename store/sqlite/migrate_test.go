@@ -18,7 +18,7 @@ import (
 // released brings a database from the release before to version, with rows in what is new in it.
 func released(t *testing.T, path string, version int, rows string) string {
 	t.Helper()
-	scripts, err := migrationScripts()
+	schema, err := schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func released(t *testing.T, path string, version int, rows string) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, script := range []string{scripts[version-1], fmt.Sprintf("PRAGMA user_version = %d", version), rows} {
+	for _, script := range []string{schema.Scripts[version-1], fmt.Sprintf("PRAGMA user_version = %d", version), rows} {
 		if _, err := db.Exec(script); err != nil {
 			t.Fatal(err)
 		}

@@ -169,26 +169,15 @@ const applicationID = 0x72737964
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationScripts are the schema's steps, oldest first. A released one is never edited: changes are new files.
-func migrationScripts() ([]string, error) {
-	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		b, err := migrations.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = string(b)
-	}
-	return out, nil
-}
-
+// schema has the steps oldest first. A released one is never edited: changes are new files.
 func schema() (dbfile.Schema, error) {
-	scripts, err := migrationScripts()
-	return dbfile.Schema{Application: applicationID, Scripts: scripts, Explain: explain}, err
+	s := dbfile.Schema{Application: applicationID, Explain: explain}
+	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+	for _, name := range names {
+		step, readErr := migrations.ReadFile(name)
+		s.Scripts, err = append(s.Scripts, string(step)), errors.Join(err, readErr)
+	}
+	return s, err
 }
 
 var errTokenTaken = errors.New("its callback token is another subscription's")

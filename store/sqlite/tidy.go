@@ -26,18 +26,6 @@ const (
 	keepGone     = 90 * day
 )
 
-// keepPoints is how long points of a width are kept.
-func keepPoints(w store.Width) time.Duration {
-	switch w {
-	case store.Minute:
-		return 2 * day
-	case store.Hour:
-		return 100 * day
-	default:
-		return 6 * 366 * day
-	}
-}
-
 // Tidy implements store.Store.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	if !s.db.Writable() {
@@ -104,10 +92,10 @@ func (s *Store) tidySteps() []step {
 			ON e.id > c.id << ?1 AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1
 			ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`, []any{idBits, keepSteps, tidyRows}},
 	}
-	for _, width := range widths() {
+	for width, keep := range widths() {
 		steps = append(steps, step{`DELETE FROM series WHERE (width, at, source_id) IN (SELECT width, at, source_id
 			FROM series WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`,
-			[]any{int64(width), ago(keepPoints(width)), tidyRows}})
+			[]any{int64(width), ago(keep), tidyRows}})
 	}
 	return steps
 }
@@ -235,7 +223,7 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 				return // one slice a transaction
 			}
 		}
-		for _, width := range widths() {
+		for width := range widths() {
 			if more = tx.Exec(dropPoints, int64(width), sourceID, slice) > 0; more {
 				return
 			}

@@ -29,11 +29,7 @@ const (
 // Inspect reports what path holds and the id of a mirror root, and touches nothing. A damaged
 // marker, or a path to anything but a folder, is an error (blob.ErrUnmarked).
 func Inspect(path string) (state State, id string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
-		}
-	}()
+	defer failed(&err, "inspect mirror root", path)
 	top, err := openTop(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Absent, "", danglingLink(path)
@@ -78,11 +74,7 @@ func danglingLink(path string) error {
 // is adopted with everything in it; a marked root keeps its id, so that Create may be repeated. The
 // content gets the usual modes under the umask, the reserved folder 0700.
 func Create(path string) (id string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("create mirror root %s: %w", path, classify(err))
-		}
-	}()
+	defer failed(&err, "create mirror root", path)
 	if err := MakeRoot(path); err != nil {
 		return "", err
 	}

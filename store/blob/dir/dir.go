@@ -76,11 +76,7 @@ var _ blob.Mirror = (*Mirror)(nil)
 // missing or another's (F12). Unless read-only, it sweeps the stages of dead processes (F1). Only
 // one process at a time should change a set's files (CONTRIBUTING.md 3.9).
 func Open(path, id string, opt Options) (m *Mirror, err error) {
-	defer func() {
-		if err != nil {
-			m, err = nil, fmt.Errorf("open mirror %s: %w", path, classify(err))
-		}
-	}()
+	defer failed(&err, "open mirror", path)
 	open := openMarked
 	if opt.Unmarked && opt.ReadOnly {
 		open = func(path, _ string) (*folder, error) { return openTop(path) }
@@ -275,6 +271,13 @@ func classify(err error) error {
 // isClassified reports whether an error already has one of the causes that classify adds.
 func isClassified(err error) bool {
 	return blob.Systemic(err) || errors.Is(err, blob.ErrKey)
+}
+
+// failed adds what was done with which path to an error, when a call returns.
+func failed(err *error, what, path string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %s: %w", what, path, classify(*err))
+	}
 }
 
 // keyError adds operation and key, unless a folder lookup has named its folder.

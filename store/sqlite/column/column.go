@@ -69,9 +69,9 @@ func (f field[T]) Scan(v any) error {
 func (f field[T]) Value() (driver.Value, error) { return f.write(f.at), nil }
 
 // InstantAt is the field of an instant, NULL for none.
-func InstantAt(m *store.Micros) Field { return field[store.Micros]{m, readInstant, writeInstant} }
-
-func writeInstant(m *store.Micros) any { return Instant(*m) }
+func InstantAt(m *store.Micros) Field {
+	return field[store.Micros]{m, readInstant, func(m *store.Micros) any { return Instant(*m) }}
+}
 
 func readInstant(v any, m *store.Micros) bool {
 	n, ok := v.(int64)

@@ -59,6 +59,9 @@ func Open(ctx context.Context, path string, schema Schema, o Options) (*File, er
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Sync == nil {
+		o.Sync = syncData
+	}
 	f := &File{schema: schema, log: o.Log}
 	var err error
 	if o.ReadOnly {

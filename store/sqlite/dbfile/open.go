@@ -142,7 +142,9 @@ func (f *File) openWrite(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return f.Fail("connect", err)
 	}
-	f.w = newWriter(db, abs, o.Sync)
+	f.w = &writer{
+		db: db, sem: make(chan struct{}, 1), checkpointAbove: walLimit, wal: walSync{path: abs + "-wal", sync: o.Sync},
+	}
 	if err := f.migrate(ctx); err != nil {
 		return err
 	}

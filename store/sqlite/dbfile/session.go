@@ -3,7 +3,6 @@ package dbfile
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"iter"
@@ -161,10 +160,7 @@ func (s *Session) WhenReadable(do func()) { s.readable = do }
 // keeps it too.
 func (s *Session) Repeatable() { s.repeatable = true }
 
-var (
-	errDrop   = driver.ErrBadConn
-	errClosed = errors.New("state database is closed")
-)
+var errClosed = errors.New("state database is closed")
 
 // statements are prepared once; all queries are constants.
 type statements struct {

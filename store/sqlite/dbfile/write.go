@@ -3,6 +3,7 @@ package dbfile
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	driver "modernc.org/sqlite"
+	"modernc.org/sqlite"
 
 	"resyncd/store"
 )
@@ -35,15 +36,6 @@ type writer struct {
 	wal    walSync
 	// checkpointAbove is the size of the log above which a checkpoint is due.
 	checkpointAbove int64
-}
-
-func newWriter(db *sql.DB, path string, sync func(*os.File) error) *writer {
-	if sync == nil {
-		sync = syncData
-	}
-	return &writer{
-		db: db, sem: make(chan struct{}, 1), checkpointAbove: walLimit, wal: walSync{path: path + "-wal", sync: sync},
-	}
 }
 
 // Write runs fn in one transaction that is durable when it returns nil, or repeatable. The end of ctx does not
@@ -142,12 +134,12 @@ func (w *writer) transact(s *Session, wait context.Context, fn func(*Session)) e
 func (w *writer) wrote() bool {
 	pages := 0
 	err := w.conn.Raw(func(conn any) error {
-		status, ok := conn.(driver.DBStatus)
+		status, ok := conn.(sqlite.DBStatus)
 		if !ok {
 			return errors.ErrUnsupported
 		}
 		var err error
-		pages, _, err = status.Status(driver.DBStatusCacheWrite, true)
+		pages, _, err = status.Status(sqlite.DBStatusCacheWrite, true)
 		return err
 	})
 	return err != nil || pages > 0
@@ -186,7 +178,7 @@ func (w *writer) drop() {
 	if w.conn != nil {
 		w.wal.writerClosed.Store(true)
 		// ErrBadConn makes the pool close the connection.
-		_ = w.conn.Raw(func(any) error { return errDrop })
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = w.conn.Close()
 	}
 	w.conn = nil
