@@ -118,12 +118,6 @@ type group struct {
 	recent   *recentBodies
 }
 
-type received struct {
-	id                    int64
-	delivered, duplicates int64
-	last                  store.Micros
-}
-
 func (g *group) apply(tx *dbfile.Session) {
 	known := map[int64]bool{} // existing Sources
 	var keep, marks []int
@@ -163,22 +157,21 @@ func (g *group) apply(tx *dbfile.Session) {
 }
 
 func (g *group) count(tx *dbfile.Session) {
-	var counts []received
+	counts := map[int64]store.SubscriptionCounts{}
 	for i, d := range g.ds {
-		at := slices.IndexFunc(counts, func(c received) bool { return c.id == d.SubscriptionID })
-		if at < 0 {
-			at = len(counts)
-			counts = append(counts, received{id: d.SubscriptionID, last: store.NoTime})
+		c, again := counts[d.SubscriptionID]
+		if !again {
+			c.LastDelivery = store.NoTime
 		}
-		c := &counts[at]
-		c.delivered++
-		c.duplicates += column.Flag(g.repeated[i])
-		c.last = max(c.last, d.Received)
+		c.Delivered++
+		c.Duplicates += column.Flag(g.repeated[i])
+		c.LastDelivery = max(c.LastDelivery, d.Received)
+		counts[d.SubscriptionID] = c
 	}
-	for _, c := range counts {
+	for id, c := range counts {
 		tx.Exec(`UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3,
 			missed = 0, last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END
-			WHERE id = ?1`, c.id, c.delivered, c.duplicates, column.Instant(c.last))
+			WHERE id = ?1`, id, c.Delivered, c.Duplicates, column.Instant(c.LastDelivery))
 	}
 }
 

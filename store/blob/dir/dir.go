@@ -250,7 +250,7 @@ func (m *Mirror) Close() error {
 func classify(err error) error {
 	var cause error
 	switch {
-	case err == nil || isClassified(err):
+	case err == nil || blob.Systemic(err) || errors.Is(err, blob.ErrKey): // it has its cause
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		cause = blob.ErrNoSpace
@@ -266,11 +266,6 @@ func classify(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", cause, err)
-}
-
-// isClassified reports whether an error already has one of the causes that classify adds.
-func isClassified(err error) bool {
-	return blob.Systemic(err) || errors.Is(err, blob.ErrKey)
 }
 
 // failed adds what was done with which path to an error, when a call returns.

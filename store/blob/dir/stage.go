@@ -194,7 +194,7 @@ func (s *stage) Discard() error {
 		return nil
 	}
 	defer s.m.active.Done()
-	if err := s.m.area.discard(s.shard, s.name); err != nil {
+	if err := s.m.area.discard(s); err != nil {
 		return fmt.Errorf("discard a stage: %w", classify(err))
 	}
 	return nil
@@ -254,14 +254,8 @@ type stageArea struct {
 	own    *folder  // the process folder, once made
 	lock   *os.File // of the process folder, once made
 	shards []*folder
-	left   []leftover
+	left   []*stage // discarded, but they could not be removed
 	next   int
-}
-
-// leftover is a discarded stage that could not be removed.
-type leftover struct {
-	shard *folder
-	name  string
 }
 
 // openStageArea opens the area and sweeps the folders of dead processes.
@@ -352,14 +346,14 @@ func (a *stageArea) place() (*folder, string, error) {
 }
 
 // discard removes a stage, if not now then with a later one (F6).
-func (a *stageArea) discard(shard *folder, name string) error {
-	err := removeFile(shard, name)
+func (a *stageArea) discard(s *stage) error {
+	err := removeFile(s.shard, s.name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.left = append(a.left, leftover{shard, name})
+	a.left = append(a.left, s)
 	return err
 }
 
