@@ -262,8 +262,8 @@ func (f *finder) remembered(ctx context.Context, h Hop, fd *finding) (bool, erro
 	}
 	switch {
 	case known.describes():
-		f.r.doubted(DoubtKept)
-		f.r.log.Warn("the Source Description cannot be read; going on with it as it was last read",
+		f.r.o.Doubted(DoubtKept)
+		f.r.o.Log.Warn("the Source Description cannot be read; going on with it as it was last read",
 			"url", fetch.RedactURL(h.URL), "err", fd.err)
 		return true, f.description(ctx, d, 0)
 	default:

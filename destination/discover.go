@@ -124,7 +124,7 @@ func (f *finder) explore(ctx context.Context, u *url.URL) error {
 		if err != nil || len(f.offer.Sets) > 0 {
 			return err
 		}
-		if way[1] == howGiven && fd.feed != feed.None && !f.r.noFeeds {
+		if way[1] == howGiven && fd.feed != feed.None && !f.r.o.NoFeeds {
 			return f.givenFeed(ctx)
 		}
 		if way == ways[0] && way[1] == howGiven && !fd.page {
@@ -321,7 +321,7 @@ const relSet = "self"
 // resumeFeed takes up the feed of last time, unless something else has replaced it. While it does not answer nothing
 // else is guessed, because that would mirror what nobody asked for.
 func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
-	if f.r.noFeeds {
+	if f.r.o.NoFeeds {
 		return false, nil
 	}
 	s, err := f.topic(ctx)
@@ -350,7 +350,7 @@ func topicOfHop(h Hop) string {
 }
 
 func (f *finder) topic(ctx context.Context) (*SetOffer, error) {
-	o, err := DiscoverTopic(ctx, f.r, f.offer.Asked, f.r.topic)
+	o, err := DiscoverTopic(ctx, f.r, f.offer.Asked, f.r.o.Topic)
 	f.offer.Trail = append(f.offer.Trail, o.Trail...)
 	if err != nil {
 		return nil, err

@@ -197,7 +197,7 @@ func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, first *rsdo
 	d.Head = *h
 	n, why := doc.Skipped()
 	if d.Skipped = n; n > 0 {
-		r.log.Warn("bad entries skipped", "document", fetch.RedactURL(d.URL), "entries", n, "first", why)
+		r.o.Log.Warn("bad entries skipped", "document", fetch.RedactURL(d.URL), "entries", n, "first", why)
 	}
 	return d, nil
 }

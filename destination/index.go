@@ -88,7 +88,8 @@ func (w *walk) inTimeOrder(d *Document, kind rsdoc.Kind) []Ref {
 	if !dated || slices.IsSortedFunc(d.Entries, byTime) {
 		return d.Entries
 	}
-	w.r.log.Info("parts of an index are not in the order of their intervals; sorted", "index", fetch.RedactURL(d.URL))
+	w.r.o.Log.Info("parts of an index are not in the order of their intervals; sorted",
+		"index", fetch.RedactURL(d.URL))
 	sorted := slices.Clone(d.Entries)
 	slices.SortStableFunc(sorted, byTime)
 	return sorted
@@ -126,13 +127,13 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 	switch {
 	case err != nil:
 		w.incomplete = true
-		w.r.doubted(DoubtChanged)
-		w.r.log.Warn("an index could not be read again after its lists; nothing is concluded from what they lack",
+		w.r.o.Doubted(DoubtChanged)
+		w.r.o.Log.Warn("an index could not be read again after its lists; nothing is concluded from what they lack",
 			"index", fetch.RedactURL(d.URL), "err", err)
 	case !sameParts(d, again):
 		w.incomplete = true
-		w.r.doubted(DoubtChanged)
-		w.r.log.Warn("an index changed while its lists were read; nothing is concluded from what they lack",
+		w.r.o.Doubted(DoubtChanged)
+		w.r.o.Log.Warn("an index changed while its lists were read; nothing is concluded from what they lack",
 			"index", fetch.RedactURL(d.URL))
 	}
 }
@@ -149,7 +150,7 @@ func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdo
 	all := len(d.Entries)
 	d.Entries = slices.DeleteFunc(d.Entries, func(e Ref) bool { return e.Kind != kind && !e.At.Known() })
 	d.Skipped += int64(all - len(d.Entries))
-	r.log.Info("a urlset is read as the index that its entries make it", "index", fetch.RedactURL(url),
+	r.o.Log.Info("a urlset is read as the index that its entries make it", "index", fetch.RedactURL(url),
 		"lists", len(d.Entries), "others", d.Skipped)
 	return d, nil
 }

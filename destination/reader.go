@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,16 +44,8 @@ const (
 
 // Reader reads the documents of one Source. It and its Memory are for one goroutine at a time.
 type Reader struct {
-	client   *fetch.Client
-	policy   *fetch.Policy
-	memory   Memory
+	o        ReaderOptions
 	limits   limits
-	retryFor time.Duration
-	topic    TopicOptions
-	noFeeds  bool
-	doubted  func(reason string)
-	await    func() (resume func())
-	log      *slog.Logger
 	uncached bool
 
 	now    func() time.Time
@@ -62,22 +55,17 @@ type Reader struct {
 
 // NewReader makes one.
 func NewReader(o ReaderOptions) *Reader {
-	r := &Reader{
-		client: o.Client, policy: o.Policy, memory: o.Memory, limits: defaultLimits, retryFor: o.RetryFor,
-		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now,
-		sleep:  backoff.Wait,
+	if o.Doubted == nil {
+		o.Doubted = func(string) {}
+	}
+	if o.Await == nil {
+		o.Await = func() func() { return func() {} }
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &Reader{
+		o: o, limits: defaultLimits, now: time.Now, sleep: backoff.Wait,
 		jitter: func(d time.Duration) time.Duration { return backoff.Jittered(d, 4) },
 	}
-	if r.doubted == nil {
-		r.doubted = func(string) {}
-	}
-	if r.await == nil {
-		r.await = func() func() { return func() {} }
-	}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
-	return r
 }
 
 // Uncached is the same reader past caches and without validators (F59). What it reads is remembered as usual.
@@ -113,7 +101,7 @@ func (a *answer) meta() Meta {
 // only loc is held to the scope.
 func (r *Reader) request(url string, m Meta) *fetch.Request {
 	return &fetch.Request{
-		URL: url, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
+		URL: url, Policy: r.o.Policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
 	}
 }
 
@@ -145,10 +133,10 @@ func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
 }
 
 func (r *Reader) recall(ctx context.Context, url string) (*Document, error) {
-	if r.uncached || r.memory == nil {
+	if r.uncached || r.o.Memory == nil {
 		return nil, nil
 	}
-	d, err := r.memory.Recall(ctx, url)
+	d, err := r.o.Memory.Recall(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("recall document %s: %w", fetch.RedactURL(url), err)
 	}
@@ -159,10 +147,10 @@ func (r *Reader) recall(ctx context.Context, url string) (*Document, error) {
 }
 
 func (r *Reader) remember(ctx context.Context, d *Document) error {
-	if r.memory == nil {
+	if r.o.Memory == nil {
 		return nil
 	}
-	if err := r.memory.Remember(ctx, d); err != nil {
+	if err := r.o.Memory.Remember(ctx, d); err != nil {
 		return fmt.Errorf("remember document %s: %w", fetch.RedactURL(d.URL), err)
 	}
 	return nil
@@ -174,18 +162,18 @@ func (r *Reader) remember(ctx context.Context, d *Document) error {
 func (r *Reader) get(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
 	resp, err := r.answerTo(ctx, req)
 	if err == nil {
-		resp.Body = &awaited{ReadCloser: resp.Body, await: r.await}
+		resp.Body = &awaited{ReadCloser: resp.Body, await: r.o.Await}
 	}
 	return resp, err
 }
 
 func (r *Reader) answerTo(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
-	defer r.await()()
-	return r.client.Get(ctx, req)
+	defer r.o.Await()()
+	return r.o.Client.Get(ctx, req)
 }
 
 func (r *Reader) pause(ctx context.Context, d time.Duration) error {
-	defer r.await()()
+	defer r.o.Await()()
 	return r.sleep(ctx, d)
 }
 
@@ -236,7 +224,7 @@ type retryWindow struct {
 	since  time.Time // of the first failure in a row
 }
 
-func (r *Reader) newWindow() *retryWindow { return &retryWindow{window: r.retryFor} }
+func (r *Reader) newWindow() *retryWindow { return &retryWindow{window: r.o.RetryFor} }
 
 func (p *retryWindow) left(now time.Time) time.Duration {
 	if p.since.IsZero() {
@@ -299,7 +287,7 @@ func (r *Reader) retry(ctx context.Context, p *retryWindow, url string, try func
 		if wait > left && !(cut && attempt < restarts && wait <= retryMost) {
 			return err
 		}
-		r.log.Debug("document will be asked for again", "url", fetch.RedactURL(url), "wait", wait, "err", err)
+		r.o.Log.Debug("document will be asked for again", "url", fetch.RedactURL(url), "wait", wait, "err", err)
 		if stop := r.pause(ctx, wait); stop != nil {
 			return fmt.Errorf("%w while waiting to ask again after: %w", stop, err)
 		}

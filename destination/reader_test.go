@@ -19,7 +19,7 @@ import (
 // readDocument reads a small document as discovery does; why it is none counts as an error.
 func readDocument(t *testing.T, r *Reader, url string) (*Document, error) {
 	t.Helper()
-	fd, err := r.inspect(t.Context(), url, &retryWindow{window: r.retryFor})
+	fd, err := r.inspect(t.Context(), url, &retryWindow{window: r.o.RetryFor})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func TestDocumentRefused(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, d, err)
 		}
 	}
-	if m := r.memory.(memory); len(m) != 0 {
+	if m := r.o.Memory.(memory); len(m) != 0 {
 		t.Errorf("remembered %d documents that were not read to their end", len(m))
 	}
 }

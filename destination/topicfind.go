@@ -166,7 +166,8 @@ func (f *topicFinder) topicOf(at *reading) *Topic {
 			"if that is right, give topic: or add the host to scope:", false)
 		t.URL, t.SelfFrom = withoutFragment(at.Final), websub.FromURL
 	case t.SelfFrom == websub.FromURL && len(t.Hubs) > 0 && !at.NotModified:
-		f.r.log.Info("topic names a hub but no self link; its own URL is taken for it", "url", fetch.RedactURL(at.URL))
+		f.r.o.Log.Info("topic names a hub but no self link; its own URL is taken for it",
+			"url", fetch.RedactURL(at.URL))
 	}
 	if f.o.Hub != "" {
 		t.Hubs, t.HubsFrom = []string{f.o.Hub}, fromConfig
