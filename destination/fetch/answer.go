@@ -22,7 +22,7 @@ func (ex *exchange) answer(resp *http.Response) (*Response, *Error) {
 	}
 	b := &ex.body
 	*b = body{exchange: ex, src: resp.Body, sent: resp.Request}
-	b.out = b.raw()
+	b.out = (*watched)(b)
 	if err := applyCoding(req, info, b); err != nil {
 		_ = b.Close()
 		return nil, err
@@ -32,7 +32,10 @@ func (ex *exchange) answer(resp *http.Response) (*Response, *Error) {
 			_ = b.Close()
 			return nil, tooLarge(req.MaxBytes)
 		}
-		ex.capped = capped{r: b.out, left: req.MaxBytes - req.rangeStart(info.Status), max: req.MaxBytes}
+		ex.capped = capped{r: b.out, left: req.MaxBytes, max: req.MaxBytes}
+		if info.Status == http.StatusPartialContent {
+			ex.capped.left -= req.RangeFrom
+		}
 		b.out = &ex.capped
 	}
 	ex.response.Body = b
@@ -121,13 +124,6 @@ func contentRange(v string) (first, last, total int64, ok bool) {
 	return first, last, total, ok
 }
 
-func (r *Request) rangeStart(status int) int64 {
-	if status == http.StatusPartialContent {
-		return r.RangeFrom
-	}
-	return 0
-}
-
 // quoteBody quotes the start of a plain error page (F27).
 func quoteBody(ex *exchange, resp *http.Response) string {
 	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media {
@@ -200,9 +196,7 @@ func (b *body) Close() error {
 	return err
 }
 
-// Only the wait for the peer counts, so that a slow local disk cuts no transfer.
-func (b *body) raw() io.Reader { return (*watched)(b) }
-
+// watched is the body as it comes. Only the wait for the peer counts, so that a slow local disk cuts no transfer.
 type watched body
 
 func (w *watched) Read(p []byte) (int, error) {

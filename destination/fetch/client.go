@@ -3,6 +3,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -295,23 +296,14 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.UserAgent == "" {
-		o.UserAgent = defaultUserAgent
-	}
+	o.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
+	o.Retries = max(0, cmp.Or(o.Retries, defaultRetries))
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Concurrency <= 0 {
 		o.Concurrency = defaultConcurrency
 	}
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = defaultIdle
-	}
-	switch {
-	case o.Retries == 0:
-		o.Retries = defaultRetries
-	case o.Retries < 0:
-		o.Retries = 0
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
 }

@@ -59,6 +59,9 @@ func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt Downl
 	req.RangeFrom, req.IfRange, req.queued = 0, "", true
 	d := &download{client: c, req: req, sink: sink, opt: opt}
 	err := d.run(ctx)
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Requests = d.result.Requests
+	}
 	return d.result, err
 }
 
@@ -74,25 +77,18 @@ func (d *download) run(ctx context.Context) error {
 			return nil
 		}
 		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.touched {
-			return d.withRequests(err)
+			return err
 		}
 		if (resumed || first && d.etag != "") && d.result.Bytes-before >= resumeProgress {
 			tries, pause = 0, retryBase
 		} else if tries++; tries > retries {
-			return d.withRequests(err)
+			return err
 		}
 		if backoff.Wait(ctx, backoff.Jittered(pause, 2)) != nil {
-			return d.withRequests(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
+			return &Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)}
 		}
 		pause = min(retryGrowth*pause, maxWait)
 	}
-}
-
-func (d *download) withRequests(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.Requests = d.result.Requests
-	}
-	return err
 }
 
 // resumed reports that the answer continued what the sink holds.
@@ -167,7 +163,10 @@ func (d *download) copy(resp *Response) error {
 	}
 	kept := pool.Get().(*[]byte)
 	defer pool.Put(kept)
-	buf, want := *kept, d.expectedLength(resp)
+	buf, want := *kept, d.opt.DeclaredLength
+	if want < 0 {
+		want = resp.Total
+	}
 	for {
 		n, readErr := io.ReadFull(resp.Body, buf)
 		if want >= 0 && d.result.Bytes+int64(n) > want {
@@ -192,13 +191,6 @@ func (d *download) copy(resp *Response) error {
 			return readErr
 		}
 	}
-}
-
-func (d *download) expectedLength(resp *Response) int64 {
-	if n := d.opt.DeclaredLength; n >= 0 {
-		return n
-	}
-	return resp.Total
 }
 
 func (d *download) checkEnd(resp *Response, n int64) error {

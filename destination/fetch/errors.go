@@ -195,34 +195,23 @@ func classify(ctx context.Context, err error) *Error {
 }
 
 func isTLS(err error) bool {
-	if errors.Is(err, http.ErrSchemeMismatch) {
-		return true
-	}
-	var (
-		verification *tls.CertificateVerificationError
-		record       tls.RecordHeaderError
-		alert        tls.AlertError
-	)
-	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || isCertificate(err)
+	return errors.Is(err, http.ErrSchemeMismatch) || is[*tls.CertificateVerificationError](err) ||
+		is[tls.RecordHeaderError](err) || is[tls.AlertError](err) || isCertificate(err)
 }
 
 func isCertificate(err error) bool {
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	return errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
+	return is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // neverSent reports a failure before anything was sent.
 func neverSent(err error) bool {
-	if err == nil {
-		return false
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return true
-	}
-	_, dns := errors.AsType[*net.DNSError](err)
-	return dns
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || is[*net.DNSError](err)
 }
 
 // isTimeout: another quick try would hold a worker as long again.

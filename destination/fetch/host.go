@@ -278,7 +278,7 @@ func (h *host) report(now, started time.Time, o attemptResult, why error) (throt
 	}
 	switch {
 	case o.answered:
-		h.circuit.close()
+		h.circuit = circuit{}
 	case o.weight > 0:
 		if h.circuit.fail(now, started, o.weight, why) {
 			h.log.Debug("host keeps failing", "host", h.target, "pause", h.circuit.until.Sub(now), "err", why)
@@ -342,8 +342,6 @@ type circuit struct {
 }
 
 func (c *circuit) open() bool { return c.pause > 0 }
-
-func (c *circuit) close() { *c = circuit{} }
 
 // fail counts a failure and reports whether it opened the circuit, or opened it again.
 func (c *circuit) fail(now, started time.Time, weight int, why error) bool {

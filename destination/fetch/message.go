@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -50,9 +51,7 @@ type Answer struct {
 }
 
 func (m Message) withDefaults() Message {
-	if m.Method == "" {
-		m.Method = http.MethodPost
-	}
+	m.Method = cmp.Or(m.Method, http.MethodPost)
 	if m.MaxAnswer <= 0 {
 		m.MaxAnswer = defaultMaxAnswer
 	}

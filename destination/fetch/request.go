@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,8 +156,7 @@ func (a *Auth) apply(h http.Header) {
 	case a.Bearer != "":
 		setValidator(h, "Authorization", "Bearer "+a.Bearer)
 	case a.BasicUser != "" || a.BasicPassword != "":
-		pair := a.BasicUser + ":" + a.BasicPassword
-		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+		h.Set("Authorization", "Basic "+a.basic())
 	}
 	// Framing is net/http's and the range is this package's.
 	for _, name := range [...]string{"Range", "If-Range", "Connection", "Transfer-Encoding", "Content-Length", "Te",
@@ -164,23 +165,19 @@ func (a *Auth) apply(h http.Header) {
 	}
 }
 
-// secrets are the strings that a peer must not get repeated in a message.
-func (ex *exchange) secrets() []string {
-	all := []string{ex.url.RawQuery}
-	if !ex.at.credentialed {
-		return all
-	}
-	a := ex.req.Policy.Auth
-	all = append(all, a.Bearer, a.BasicPassword,
-		base64.StdEncoding.EncodeToString([]byte(a.BasicUser+":"+a.BasicPassword)))
-	for _, v := range a.Headers {
-		all = append(all, v)
-	}
-	return all
+func (a *Auth) basic() string {
+	return base64.StdEncoding.EncodeToString([]byte(a.BasicUser + ":" + a.BasicPassword))
 }
 
+// conceal takes out what a peer must not get repeated in a message.
 func (ex *exchange) conceal(text string) string {
-	for _, s := range ex.secrets() {
+	secrets := []string{ex.url.RawQuery}
+	if ex.at.credentialed {
+		a := ex.req.Policy.Auth
+		secrets = append(secrets, a.Bearer, a.BasicPassword, a.basic())
+		secrets = slices.AppendSeq(secrets, maps.Values(a.Headers))
+	}
+	for _, s := range secrets {
 		if len(s) > 3 {
 			text = strings.ReplaceAll(text, s, "…")
 		}

@@ -183,7 +183,7 @@ func (p *Policy) trusts(u *url.URL) bool {
 	host, _, _ := net.SplitHostPort(target)
 	for _, t := range p.Trusted {
 		name, port := splitTrusted(t)
-		if plainHost(name) == host && (port == "" || net.JoinHostPort(host, port) == target) {
+		if strings.ToLower(name) == host && (port == "" || net.JoinHostPort(host, port) == target) {
 			return true
 		}
 	}
@@ -244,26 +244,20 @@ func (c *Client) askAgain(r *http.Request, resp *http.Response) (*http.Response,
 
 // checkRetry never retries what policy refused, nor a wait that belongs to the ledger.
 func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	if ctx.Err() != nil || err == nil && !isQuicklyRetried(resp.StatusCode) {
+	ex := exchangeOf(ctx)
+	switch {
+	case ctx.Err() != nil, err == nil && !isQuicklyRetried(resp.StatusCode), ex.req.Once && !ex.throttled:
 		return false, nil
-	}
-	return c.worthRetry(ctx, exchangeOf(ctx), resp, err), nil
-}
-
-func (c *Client) worthRetry(ctx context.Context, ex *exchange, resp *http.Response, err error) bool {
-	if ex.req.Once && !ex.throttled {
-		return false
-	}
-	if err != nil {
+	case err != nil:
 		k := classify(ctx, err)
-		return k.Kind == Transient && !isTimeout(k.Err)
+		return k.Kind == Transient && !isTimeout(k.Err), nil
 	}
 	wait := retryAfter(resp.Header, time.Now())
 	// The worker has other work meanwhile, except at a host that throttles all of it.
 	if ex.req.queued && !ex.throttled && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
-		return false
+		return false, nil
 	}
-	return wait <= maxWait
+	return wait <= maxWait, nil
 }
 
 // pause is what the peer asked for, else shortest, longer with each attempt.

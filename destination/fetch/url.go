@@ -117,7 +117,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// hostPort is the address dialled for u.
+// hostPort is the address dialled for u. A name in another script is compared as written.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -126,11 +126,8 @@ func hostPort(u *url.URL) string {
 			port = "443"
 		}
 	}
-	return net.JoinHostPort(plainHost(u.Hostname()), port)
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
-
-// A name in another script is compared as written.
-func plainHost(host string) string { return strings.ToLower(host) }
 
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
