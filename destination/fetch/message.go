@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	defaultMaxAnswer   = 4 << 10 // F27
+	maxAnswer          = 4 << 10 // of a body are kept (F27)
 	defaultSendTimeout = 30 * time.Second
 	answerTimeout      = 5 * time.Second // for a body, after the status
 	sendConnections    = 64              // to one host
 	idleSenders        = 2048            // over all hosts
-	drainLimit         = 64 << 10        // beyond MaxAnswer, to keep a connection
+	drainLimit         = 64 << 10        // beyond maxAnswer, to keep a connection
 )
 
 // Message is a request whose answer is short.
@@ -31,8 +31,6 @@ type Message struct {
 	Header http.Header
 	// Body must not change, even for a moment after Send.
 	Body []byte
-	// MaxAnswer is how many bytes of the answer's body are kept; default 4 KiB.
-	MaxAnswer int64
 	// Repeat is over how many hops of 307 and 308 the message is repeated.
 	Repeat int
 	// Timeout bounds all hops and the answer; default 30 s.
@@ -43,7 +41,7 @@ type Message struct {
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte
+	Body   []byte // at most 4 KiB
 	// Cut says that Body is not all. The status is valid all the same.
 	Cut        bool
 	URL        string        // that answered, not redacted
@@ -52,9 +50,6 @@ type Answer struct {
 
 func (m Message) withDefaults() Message {
 	m.Method = cmp.Or(m.Method, http.MethodPost)
-	if m.MaxAnswer <= 0 {
-		m.MaxAnswer = defaultMaxAnswer
-	}
 	if m.Timeout <= 0 {
 		m.Timeout = defaultSendTimeout
 	}
@@ -197,9 +192,9 @@ func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool)
 		late.Stop()
 		_ = b.Close()
 	}()
-	kept, err := io.ReadAll(io.LimitReader(b, m.MaxAnswer))
+	kept, err := io.ReadAll(io.LimitReader(b, maxAnswer))
 	n := int64(len(kept))
-	if err == nil && n == m.MaxAnswer {
+	if err == nil && n == maxAnswer {
 		var over int64
 		over, err = io.Copy(io.Discard, io.LimitReader(b, drainLimit))
 		n += over

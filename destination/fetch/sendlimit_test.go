@@ -23,7 +23,7 @@ import (
 
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
-	const port = defaultMaxAnswer
+	const port = maxAnswer
 	var conns atomic.Int64
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
@@ -44,21 +44,19 @@ func TestAnswersAreBounded(t *testing.T) {
 	defer c.Close()
 	for _, tc := range []struct {
 		query     string
-		max       int64
 		kept      int
 		cut       bool
 		keepAlive bool
 	}{
-		{"n=0", 0, 0, false, true}, {"n=1", 0, 1, false, true}, {"n=4096", 0, port, false, true}, {"n=4097", 0, port, true, true},
-		{"n=60000", 0, port, true, true}, {"n=60000", 100_000, 60_000, false, true}, {"n=10", 3, 3, true, true},
-		{"n=3000000", 0, port, true, false}, {"n=10&cut", 0, 10, true, false}, {"n=10&cut", -1, 10, true, false},
+		{"n=0", 0, false, true}, {"n=1", 1, false, true}, {"n=4096", port, false, true}, {"n=4097", port, true, true},
+		{"n=60000", port, true, true}, {"n=3000000", port, true, false}, {"n=10&cut", 10, true, false},
 	} {
 		if _, err := c.Send(t.Context(), Message{URL: srv.URL + "/?n=0"}); err != nil { // a fresh connection if need be
 			t.Fatal(err)
 		}
 		before, bytesBefore := conns.Load(), c.Bytes()
 		for range 3 {
-			a, err := c.Send(t.Context(), Message{URL: srv.URL + "/?" + tc.query, MaxAnswer: tc.max})
+			a, err := c.Send(t.Context(), Message{URL: srv.URL + "/?" + tc.query})
 			if err != nil || len(a.Body) != tc.kept || a.Cut != tc.cut || a.Status != http.StatusOK {
 				t.Fatalf("%s: %d bytes, %+v, %v", tc.query, len(a.Body), a, err)
 			}
@@ -120,7 +118,7 @@ func TestMeters(t *testing.T) {
 			http.Redirect(w, r, "/", http.StatusTemporaryRedirect)
 			return
 		}
-		_, _ = w.Write(make([]byte, 1000))
+		_, _ = w.Write(make([]byte, 5000))
 	})
 	one, two := &Policy{Meter: new(Meter)}, &Policy{Meter: new(Meter)}
 	for _, p := range []*Policy{one, two, two, nil, {}} {
@@ -129,7 +127,7 @@ func TestMeters(t *testing.T) {
 			t.Fatal(err)
 		}
 		readAll(t, resp)
-		if _, err := c.Send(t.Context(), Message{URL: base, Policy: p, MaxAnswer: 10}); err != nil {
+		if _, err := c.Send(t.Context(), Message{URL: base, Policy: p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +137,7 @@ func TestMeters(t *testing.T) {
 	type cost struct{ requests, bytes int64 }
 	var none *Meter
 	got := []cost{{one.Meter.Requests(), one.Meter.Bytes()}, {two.Meter.Requests(), two.Meter.Bytes()}, {none.Requests(), none.Bytes()}, {c.Requests(), c.Bytes()}}
-	if d := cmp.Diff([]cost{{3, 2000}, {6, 4000}, {0, 0}, {15, 10000}}, got, cmp.AllowUnexported(cost{})); d != "" {
+	if d := cmp.Diff([]cost{{3, 10000}, {6, 20000}, {0, 0}, {15, 50000}}, got, cmp.AllowUnexported(cost{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }

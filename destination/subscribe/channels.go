@@ -16,29 +16,13 @@ import (
 	"resyncd/store"
 )
 
-// Offered are the channels that discovery found, as SetChannels takes them.
-func Offered(found []destination.Channel) []Channel {
-	channels := make([]Channel, 0, len(found))
-	for _, c := range found {
-		kind := store.ChannelChange
-		switch c.Kind {
-		case rsdoc.KindFrameworkNotification:
-			kind = store.ChannelFramework
-		case destination.KindFeed:
-			kind = store.ChannelFeed
-		}
-		channels = append(channels, Channel{Kind: kind, Topic: c.Topic, Hubs: c.Hubs})
-	}
-	return channels
-}
-
 // SetChannels records what a set offers now. A channel that moved is subscribed to there before the old pair is
 // unsubscribed (S-13, F32). A channel that is no longer named is unsubscribed, because the caller has seen that twice
 // (F71). One that the operator cancelled stays off.
-func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []Channel) error {
-	own := make([]Channel, len(chs))
-	for i, c := range chs {
-		own[i] = Channel{Kind: c.Kind, Topic: c.Topic, Hubs: slices.Clone(c.Hubs)}
+func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []destination.Channel) error {
+	own := slices.Clone(chs)
+	for i := range own {
+		own[i].Hubs = slices.Clone(own[i].Hubs)
 	}
 	k.mu.Lock()
 	s := k.source(sourceID)
@@ -88,7 +72,7 @@ func (k *Keeper) reconcile(ctx context.Context, sourceID, setID int64) error {
 	if !planned {
 		return nil
 	}
-	maps.DeleteFunc(offers, func(set int64, _ []Channel) bool { return setID != 0 && set != setID })
+	maps.DeleteFunc(offers, func(set int64, _ []destination.Channel) bool { return setID != 0 && set != setID })
 	if !p.Push {
 		// What a set offers is unknown before its first discovery, which need not be waited for to leave.
 		for _, s := range all {
@@ -189,18 +173,18 @@ type target struct {
 
 // targets applies overrides (S-12), puts https hubs first (S-05), and drops channels without a usable hub. A set has
 // one channel of a kind.
-func (k *Keeper) targets(set int64, p Plan, chs []Channel) []target {
+func (k *Keeper) targets(set int64, p Plan, chs []destination.Channel) []target {
 	if !p.Push {
 		return nil
 	}
 	// A Source whose hub and topic are configured need not offer a channel.
-	news := func(c Channel) bool { return c.Kind == store.ChannelChange || c.Kind == store.ChannelFeed }
+	news := func(c destination.Channel) bool { return kindOf(c) != store.ChannelFramework }
 	if p.HubOverride != "" && p.TopicOverride != "" && !slices.ContainsFunc(chs, news) {
-		chs = append(slices.Clone(chs), Channel{Kind: store.ChannelChange})
+		chs = append(slices.Clone(chs), destination.Channel{Kind: rsdoc.KindChangeNotification})
 	}
 	var out []target
 	for _, c := range chs {
-		t := target{kind: c.Kind, topic: c.Topic, hubs: ordered(c.Hubs)}
+		t := target{kind: kindOf(c), topic: c.Topic, hubs: ordered(c.Hubs)}
 		if p.HubOverride != "" {
 			t.hubs = []string{p.HubOverride}
 		}
@@ -209,7 +193,7 @@ func (k *Keeper) targets(set int64, p Plan, chs []Channel) []target {
 		}
 		if t.topic == "" || len(t.hubs) == 0 {
 			k.o.Log.Debug("channel names no usable hub, so its set is followed by pulls alone", "source", p.Name,
-				"set", set, "kind", string(c.Kind), "topic", fetch.RedactURL(c.Topic))
+				"set", set, "kind", string(t.kind), "topic", fetch.RedactURL(c.Topic))
 			continue
 		}
 		if len(t.hubs) > hubsMost {
@@ -220,6 +204,16 @@ func (k *Keeper) targets(set int64, p Plan, chs []Channel) []target {
 		}
 	}
 	return out
+}
+
+func kindOf(c destination.Channel) store.ChannelKind {
+	switch c.Kind {
+	case rsdoc.KindFrameworkNotification:
+		return store.ChannelFramework
+	case destination.KindFeed:
+		return store.ChannelFeed
+	}
+	return store.ChannelChange
 }
 
 func ordered(hubs []string) []string {

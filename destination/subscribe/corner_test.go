@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
 
@@ -166,15 +168,15 @@ func TestPolicyOfDroppedSource(t *testing.T) {
 // override of the topic is for changes alone.
 func TestTwoKinds(t *testing.T) {
 	one(t, nil, ab, func(w *world, topic string) {
-		offer := func(chs ...Channel) {
+		offer := func(chs ...destination.Channel) {
 			t.Helper()
 			if err := w.k.SetChannels(t.Context(), 1, 1, chs); err != nil {
 				t.Fatal(err)
 			}
 			wait(5 * time.Minute)
 		}
-		news := Channel{store.ChannelChange, topic, []string{hubA}}
-		frame := Channel{store.ChannelFramework, topic + "/framework", []string{hubA}}
+		news := destination.Channel{Kind: rsdoc.KindChangeNotification, Topic: topic, Hubs: []string{hubA}}
+		frame := destination.Channel{Kind: rsdoc.KindFrameworkNotification, Topic: topic + "/framework", Hubs: []string{hubA}}
 		offer(news, frame)
 		w.wantAlive(topic, "a.example")
 		w.wantAlive(topic+"/framework", "a.example")

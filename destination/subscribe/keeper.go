@@ -1,6 +1,7 @@
 package subscribe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/destination/fetch"
 	"resyncd/destination/websub"
 	"resyncd/store"
@@ -48,13 +50,6 @@ type Plan struct {
 	HubOverride, TopicOverride string
 }
 
-// Channel is what a Source offers.
-type Channel struct {
-	Kind  store.ChannelKind
-	Topic string
-	Hubs  []string
-}
-
 // Keeper keeps the subscriptions of many Sources. Without Run its methods record what the next Run carries out.
 type Keeper struct {
 	o       Options
@@ -86,8 +81,8 @@ type Keeper struct {
 // source is what is known of a Source beside its records. Guarded by Keeper.mu.
 type source struct {
 	plan    Plan
-	planned bool                // else only unsubscriptions are carried out
-	offers  map[int64][]Channel // of the sets that were discovered
+	planned bool                            // else only unsubscriptions are carried out
+	offers  map[int64][]destination.Channel // of the sets that were discovered
 	asked   map[int64]*discovery
 }
 
@@ -104,9 +99,7 @@ func New(o Options) *Keeper {
 	if o.random == nil {
 		o.random = rand.Float64
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Changed == nil {
 		o.Changed = func(store.Subscription) {}
 	}
@@ -129,7 +122,9 @@ func (k *Keeper) source(id int64) *source {
 	return s
 }
 
-func (s *source) forget() { s.offers, s.asked = map[int64][]Channel{}, map[int64]*discovery{} }
+func (s *source) forget() {
+	s.offers, s.asked = map[int64][]destination.Channel{}, map[int64]*discovery{}
+}
 
 // SetSource sets how a Source is to be followed. Subscriptions of a Source without a plan rest.
 func (k *Keeper) SetSource(sourceID int64, p Plan) {

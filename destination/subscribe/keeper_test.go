@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination"
+	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
 
@@ -53,7 +55,7 @@ func TestAddedAtTheEnd(t *testing.T) {
 		w.k.SetSource(1, Plan{Name: "s", Push: true})
 		stop := w.run()
 		wait(time.Minute)
-		chs := []Channel{{Kind: store.ChannelChange, Topic: "https://source.example/t", Hubs: []string{hubA}}}
+		chs := []destination.Channel{{Kind: rsdoc.KindChangeNotification, Topic: "https://source.example/t", Hubs: []string{hubA}}}
 		if err := w.k.SetChannels(ctx, 1, 1, chs); err != nil {
 			t.Error(err)
 		}

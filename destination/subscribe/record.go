@@ -249,9 +249,7 @@ func expire(s *store.Subscription, m moment) {
 // and the hub is asked again after a long wait (S-42).
 func deny(s *store.Subscription, reason string, m moment) error {
 	switch s.State {
-	case store.SubGone, store.SubOff, store.SubUnsubscribing:
-		return errKeep
-	case store.SubDenied: // repeated
+	case store.SubGone, store.SubOff, store.SubUnsubscribing, store.SubDenied: // or repeated
 		return errKeep
 	case store.SubActive, store.SubWanted:
 		s.Attempts = 1

@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 	"resyncd/store"
 
@@ -285,7 +287,7 @@ func (w *world) source(id int64, hubs ...string) string {
 
 func (w *world) offer(id int64, topic string, hubs ...string) {
 	w.t.Helper()
-	err := w.k.SetChannels(context.Background(), id, id, []Channel{{Kind: store.ChannelChange, Topic: topic, Hubs: hubs}})
+	err := w.k.SetChannels(context.Background(), id, id, []destination.Channel{{Kind: rsdoc.KindChangeNotification, Topic: topic, Hubs: hubs}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (r *runner) offered(id int64) func(context.Context, int64, []destination.Ch
 		for i := range found {
 			r.warnUnreachable(found[i].Hubs)
 		}
-		if err := r.d.keeper.SetChannels(ctx, id, set, subscribe.Offered(found)); err != nil && ctx.Err() == nil {
+		if err := r.d.keeper.SetChannels(ctx, id, set, found); err != nil && ctx.Err() == nil {
 			r.d.o.Log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource,
 				r.name, logging.Err(err))
 		}
