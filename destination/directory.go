@@ -1,11 +1,11 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
@@ -108,14 +108,7 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	default:
 		s.Err = fmt.Errorf("%w: %s", errNotCapabilityList, fd.result())
 	}
-	if s.DescribedBy == "" {
-		for _, l := range e.Links {
-			if strings.EqualFold(l.Rel, rsdoc.RelDescribedBy) {
-				s.DescribedBy = l.Href
-				break
-			}
-		}
-	}
+	s.DescribedBy = cmp.Or(s.DescribedBy, hrefOf(e.Links, rsdoc.RelDescribedBy))
 	f.add(s)
 	return nil
 }

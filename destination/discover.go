@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -329,7 +330,7 @@ func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 	switch {
 	case nothing:
 		f.gone = e.Err
-		f.add(SetOffer{ID: topicOfHop(h), Bare: true, Found: h.How, Err: e.Err})
+		f.add(SetOffer{ID: cmp.Or(hrefOf(h.Links, relSet), h.URL), Bare: true, Found: h.How, Err: e.Err})
 		return true, nil
 	case err != nil:
 		return false, err
@@ -338,15 +339,6 @@ func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 	}
 	f.add(*s) // a page in its place is for the reader of the set
 	return true, nil
-}
-
-func topicOfHop(h Hop) string {
-	for _, l := range h.Links {
-		if l.Rel == relSet {
-			return l.Href
-		}
-	}
-	return h.URL
 }
 
 func (f *finder) topic(ctx context.Context) (*SetOffer, error) {

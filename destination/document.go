@@ -365,21 +365,28 @@ func setOf(d *Document, found string) SetOffer {
 }
 
 func bareSet(hop Hop) SetOffer {
-	s := SetOffer{ID: hop.URL, Bare: true, Found: hop.How}
+	s := SetOffer{ID: hop.URL, Bare: true, Found: hop.How, DescribedBy: hrefOf(hop.Links, rsdoc.RelDescribedBy)}
 	ref := hop.Ref
 	if ref.Kind == rsdoc.KindUnknown {
 		ref.Kind = rsdoc.KindResourceList // as a plain Sitemap is read [2]
 	}
 	s.add(ref)
 	for _, l := range hop.Links {
-		switch {
-		case strings.EqualFold(l.Rel, rsdoc.RelArchives) && kinds[ref.Kind].archive != "":
+		if strings.EqualFold(l.Rel, rsdoc.RelArchives) && kinds[ref.Kind].archive != "" {
 			s.add(newRef(l.Href, kinds[ref.Kind].archive))
-		case strings.EqualFold(l.Rel, rsdoc.RelDescribedBy) && s.DescribedBy == "":
-			s.DescribedBy = l.Href
 		}
 	}
 	return s
+}
+
+// hrefOf is where the first link of a relation leads, "" without one.
+func hrefOf(links []rsdoc.Link, rel string) string {
+	for _, l := range links {
+		if strings.EqualFold(l.Rel, rel) {
+			return l.Href
+		}
+	}
+	return ""
 }
 
 func newRef(url string, kind rsdoc.Kind) Ref { return Ref{URL: url, Kind: kind}.dropZeroTimes() }

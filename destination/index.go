@@ -117,7 +117,7 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 			again = d
 			return nil
 		}
-		doc, err := w.r.open(a, kind)
+		doc, err := open(a.Body, a.base, kind)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func datedOnly(e *rsdoc.Entry) bool {
 // it proves nothing: the document would be an index in one attempt and a list in the next.
 func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) (bool, error) {
 	err := r.ask(ctx, r.request(url, Meta{}), func(a *answer) error {
-		doc, err := r.open(a, kind)
+		doc, err := open(a.Body, a.base, kind)
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func distrustEmpty(d *Document) *Document {
 
 func (r *Reader) look(url string, a *answer) (*finding, error) {
 	tape := &recorder{r: a.Body}
-	doc, err := r.open(&answer{Response: &fetch.Response{Info: a.Info, Body: tape}, base: a.base}, rsdoc.KindUnknown)
+	doc, err := open(tape, a.base, rsdoc.KindUnknown)
 	var h *rsdoc.Head
 	if err == nil {
 		h, err = doc.Head()
@@ -201,7 +201,7 @@ func (r *Reader) page(url string, a *answer, t *recorder) *finding {
 
 // recorder keeps the beginning of a body while it is tried as a document, so that it can be read again as a page.
 type recorder struct {
-	r    io.ReadCloser
+	r    io.Reader
 	kept bytes.Buffer
 }
 
@@ -212,8 +212,6 @@ func (t *recorder) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-func (t *recorder) Close() error { return t.r.Close() }
 
 // rewind is the body from its start, inflated if need be, as far as a page matters.
 func (t *recorder) rewind() (*bufio.Reader, error) {

@@ -112,10 +112,11 @@ func (r *Reader) take(ctx context.Context, w *retryWindow, req *fetch.Request, r
 }
 
 func (r *Reader) ask(ctx context.Context, req *fetch.Request, read func(*answer) error) error {
-	resp, err := r.get(ctx, *req)
+	resp, err := r.answerTo(ctx, *req)
 	if err != nil {
 		return err
 	}
+	resp.Body = &awaited{ReadCloser: resp.Body, await: r.o.Await}
 	defer func() { _ = resp.Body.Close() }()
 	base, err := url.Parse(resp.URL)
 	if err != nil {
@@ -124,8 +125,8 @@ func (r *Reader) ask(ctx context.Context, req *fetch.Request, read func(*answer)
 	return read(&answer{Response: resp, base: base})
 }
 
-func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
-	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Assume: assume, Faulty: true})
+func open(body io.Reader, base *url.URL, assume rsdoc.Kind) (*rsdoc.Reader, error) {
+	doc, err := rsdoc.Open(body, rsdoc.Options{Base: base, Assume: assume, Faulty: true})
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -156,16 +157,8 @@ func (r *Reader) remember(ctx context.Context, d *Document) error {
 	return nil
 }
 
-// All waits for the Source go through get, answerTo, pause and awaited, so that others can work meanwhile
+// All waits for the Source go through answerTo, pause and awaited, so that others can work meanwhile
 // (ReaderOptions.Await).
-
-func (r *Reader) get(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
-	resp, err := r.answerTo(ctx, req)
-	if err == nil {
-		resp.Body = &awaited{ReadCloser: resp.Body, await: r.o.Await}
-	}
-	return resp, err
-}
 
 func (r *Reader) answerTo(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
 	defer r.o.Await()()
@@ -226,15 +219,6 @@ type retryWindow struct {
 
 func (r *Reader) newWindow() *retryWindow { return &retryWindow{window: r.o.RetryFor} }
 
-func (p *retryWindow) left(now time.Time) time.Duration {
-	if p.since.IsZero() {
-		p.since = now
-	}
-	return p.window - now.Sub(p.since)
-}
-
-func (p *retryWindow) renew() { p.since = time.Time{} }
-
 // brokenOff marks a body that failed after its first bytes: the document may be begun again.
 type brokenOff struct{ err error }
 
@@ -272,13 +256,17 @@ func (r *Reader) retry(ctx context.Context, p *retryWindow, url string, try func
 	for attempt := 0; ; attempt++ {
 		err := try()
 		if err == nil || !passing(err) {
-			p.renew()
+			p.since = time.Time{}
 			return err
 		}
 		if ctx.Err() != nil {
 			return err
 		}
-		left := p.left(r.now())
+		now := r.now()
+		if p.since.IsZero() {
+			p.since = now
+		}
+		left := p.window - now.Sub(p.since)
 		wait := r.jitter(backoff.Doubled(retryFirst, attempt+1, retryMost))
 		if e, ok := errors.AsType[*fetch.Error](err); ok {
 			wait = max(wait, e.RetryAfter)

@@ -73,7 +73,14 @@ func (f *topicFinder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.finish(t, content, found)
+	content.Taken = t.URL
+	t.Answer = content.TopicAnswer
+	for _, at := range f.order {
+		if rd := f.read[at]; rd.err == nil {
+			t.States = append(t.States, rd.TopicState)
+		}
+	}
+	f.offer.Sets = []SetOffer{{ID: t.URL, Bare: true, Found: found, Topic: t}}
 	return nil
 }
 
@@ -173,17 +180,6 @@ func (f *topicFinder) topicOf(at *reading) *Topic {
 		t.Hubs, t.HubsFrom = []string{f.o.Hub}, fromConfig
 	}
 	return t
-}
-
-func (f *topicFinder) finish(t *Topic, content *reading, found string) {
-	content.Taken = t.URL
-	t.Answer = content.TopicAnswer
-	for _, at := range f.order {
-		if rd := f.read[at]; rd.err == nil {
-			t.States = append(t.States, rd.TopicState)
-		}
-	}
-	f.offer.Sets = []SetOffer{{ID: t.URL, Bare: true, Found: found, Topic: t}}
 }
 
 func (rd *reading) result() string {

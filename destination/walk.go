@@ -230,7 +230,7 @@ func (w *walk) attempt(ctx context.Context, t *docRead, a *answer) (*Document, e
 	if a.NotModified {
 		return w.unchanged(ctx, t, a)
 	}
-	doc, err := w.r.open(a, t.kind)
+	doc, err := open(a.Body, a.base, t.kind)
 	if err != nil {
 		return nil, err
 	}

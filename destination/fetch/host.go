@@ -260,9 +260,15 @@ func (h *host) report(now, started time.Time, o attemptResult, why error) (throt
 	defer h.mu.Unlock()
 	defer h.wake()
 	h.circuit.probing = false
-	if h.closesHost(o) && now.Add(o.wait).After(h.closedUntil) {
-		h.closedUntil = now.Add(o.wait)
-		h.log.Debug("host asked us to wait", "host", h.target, "wait", o.wait)
+	switch until := now.Add(o.wait); {
+	case o.wait > 0:
+		h.overloads++
+		if h.overloads >= overloadsToClose && until.After(h.closedUntil) {
+			h.closedUntil = until
+			h.log.Debug("host asked us to wait", "host", h.target, "wait", o.wait)
+		}
+	case o.answered && !o.overload:
+		h.overloads = 0
 	}
 	h.trouble -= h.trouble / troubleMemory
 	if o.overload {
@@ -289,17 +295,6 @@ func (h *host) report(now, started time.Time, o attemptResult, why error) (throt
 
 // One resource that always answers 503 must not close its host for the good ones (P11).
 const overloadsToClose = 3
-
-func (h *host) closesHost(o attemptResult) bool {
-	if o.answered && !o.overload {
-		h.overloads = 0
-	}
-	if o.wait == 0 {
-		return false
-	}
-	h.overloads++
-	return h.overloads >= overloadsToClose
-}
 
 // A host that complains only now and then gets most of its slots back as fast as at first.
 const (

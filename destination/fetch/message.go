@@ -48,14 +48,6 @@ type Answer struct {
 	RetryAfter time.Duration // with any status, at most 1 h
 }
 
-func (m Message) withDefaults() Message {
-	m.Method = cmp.Or(m.Method, http.MethodPost)
-	if m.Timeout <= 0 {
-		m.Timeout = defaultSendTimeout
-	}
-	return m
-}
-
 // reservedHeaders would change the framing, or reveal more than needed (S-25).
 var reservedHeaders = [...]string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive",
 	"Proxy-Connection", "Referer", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent"}
@@ -123,7 +115,10 @@ func newSender(o Options, env environment, dialer *net.Dialer) *http.Transport {
 // Without an answer it returns an *Error, which names only the origin of the URL, because the path of a callback is a
 // secret (P10). Slots, rates and circuits of hosts do not apply.
 func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
-	m = m.withDefaults()
+	m.Method = cmp.Or(m.Method, http.MethodPost)
+	if m.Timeout <= 0 {
+		m.Timeout = defaultSendTimeout
+	}
 	ex := &exchange{client: c, req: Request{URL: m.URL, Policy: m.Policy}}
 	timed, cancel := context.WithTimeoutCause(ctx, m.Timeout, because(Stalled, "no answer within %s", m.Timeout))
 	defer cancel()

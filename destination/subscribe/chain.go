@@ -322,14 +322,14 @@ func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err == nil {
+		every := make(chain, len(all))
+		for i := range all {
+			every[i] = &all[i]
+		}
+		err = k.endAll(ctx, every)
+	}
 	if err != nil {
-		return fmt.Errorf("drop subscriptions: %w", err)
-	}
-	every := make(chain, len(all))
-	for i := range all {
-		every[i] = &all[i]
-	}
-	if err := k.endAll(ctx, every); err != nil {
 		return fmt.Errorf("drop subscriptions: %w", err)
 	}
 	k.signal()

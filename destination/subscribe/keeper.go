@@ -170,8 +170,7 @@ func (k *Keeper) planOf(sourceID int64) (p Plan, planned bool) {
 
 // logger never shows the callback.
 func (k *Keeper) logger(s *store.Subscription) *slog.Logger {
-	p, _ := k.planOf(s.SourceID)
-	return k.o.Log.With("source", p.Name, "subscription", s.ID, "kind", string(s.Kind),
+	return k.o.Log.With("source", k.sourceName(s.SourceID), "subscription", s.ID, "kind", string(s.Kind),
 		"topic", fetch.RedactURL(s.Topic), "hub", fetch.RedactURL(s.Hub))
 }
 
@@ -286,7 +285,8 @@ func (k *Keeper) Verify(ctx context.Context, sub store.Subscription, v websub.Ve
 		}
 		switch v.Mode {
 		case websub.ModeSubscribe:
-			if !desired(s) {
+			// A subscription that was never asked for is not confirmed to anyone (S-31, S-35, S-38).
+			if !counts(s) || !s.Requested.Known() {
 				return errKeep
 			}
 			confirm = true
@@ -309,11 +309,6 @@ func (k *Keeper) Verify(ctx context.Context, sub store.Subscription, v websub.Ve
 		return false, fmt.Errorf("verification by a hub: %w", err)
 	}
 	return confirm, nil
-}
-
-// A subscription that was never asked for is not confirmed to anyone (S-31, S-35, S-38).
-func desired(s *store.Subscription) bool {
-	return counts(s) && s.Requested.Known()
 }
 
 // A hub spoke of ending a lease that is wanted (S-93). Anyone can say so, thus not sooner than checkAgain after the
