@@ -96,9 +96,9 @@ type SetOffer struct {
 
 // Channel is a WebSub topic with its hubs, preferred first [14.3].
 type Channel struct {
-	Kind  rsdoc.Kind
-	Topic string
-	Hubs  []string
+	Kind  rsdoc.Kind `json:"kind"`
+	Topic string     `json:"topic"`
+	Hubs  []string   `json:"hubs"`
 }
 
 // Step is one request of a discovery, shown to people.

@@ -184,7 +184,11 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 		at.Callback, at.Console = callback, console
 		err := sh.Print("Source   %s\nHub      %s\nConsole  http://%s/\nMirror   %s\n",
 			sourceURL, hubURL, console, filepath.Join(cfg.Mirror, demoSource))
-		return errors.Join(err, at.write(kept))
+		text, failed := json.Marshal(at)
+		if failed == nil {
+			failed = os.WriteFile(kept, append(text, '\n'), 0o600)
+		}
+		return errors.Join(err, failed)
 	}
 	d := daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
@@ -222,14 +226,6 @@ func readDemoPlaces(file string) (demoPlaces, error) {
 		err = fmt.Errorf("read %s: %w; take another --dir", file, err)
 	}
 	return at, err
-}
-
-func (at *demoPlaces) write(file string) error {
-	text, err := json.Marshal(at)
-	if err == nil {
-		err = os.WriteFile(file, append(text, '\n'), 0o600)
-	}
-	return err
 }
 
 // listenAgain listens at an address, which it completes.

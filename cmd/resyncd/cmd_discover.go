@@ -53,7 +53,10 @@ func (sh *shell) discover() error {
 	}
 	f := mirror.Client(cfg, version, sh.log)
 	defer f.Close()
-	o := topicOptions(&src)
+	o := destination.TopicOptions{Hub: src.Hub, Topic: src.Topic}
+	if scope, err := destination.NewScope(src.URL, src.Scope); err == nil {
+		o.Allowed = func(u *url.URL) bool { return scope.Contains(u.String()) }
+	}
 	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,
 		Log: sh.log})
 	offer, err := destination.Discover(sh.c.Context, reader, rawURL)
@@ -64,7 +67,7 @@ func (sh *shell) discover() error {
 	}
 	switch {
 	case sh.c.Bool("json"):
-		return errors.Join(err, sh.JSON().Encode(view))
+		return errors.Join(err, term.JSON(sh.Out).Encode(view))
 	case err != nil: // it lists all that was asked
 		return err
 	case !asSnippet:
@@ -94,7 +97,8 @@ type setView struct {
 	Problem     *string        `json:"problem"`
 	DescribedBy *string        `json:"describedby"`
 	Documents   []documentView `json:"documents"`
-	Channels    []channelView  `json:"channels"`
+
+	Channels []destination.Channel `json:"channels"`
 
 	isTopic bool
 }
@@ -105,25 +109,19 @@ type documentView struct {
 	Found      string `json:"found"` // capability-list, link, given
 }
 
-type channelView struct {
-	Kind  string   `json:"kind"`
-	Topic string   `json:"topic"`
-	Hubs  []string `json:"hubs"`
-}
-
 func offerOf(o *destination.Offer, topics []topicView) offerView {
 	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics,
 		Partial: o.Partial, Trail: append([]destination.Step{}, o.Trail...)}
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
-			Documents: documentsOf(s), Channels: []channelView{}, isTopic: s.Topic != nil}
+			Documents: documentsOf(s), Channels: []destination.Channel{}, isTopic: s.Topic != nil}
 		if s.Err != nil {
 			sv.Problem = opt(s.Err.Error())
 		}
 		for _, c := range s.Channels() {
-			sv.Channels = append(sv.Channels,
-				channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
+			c.Hubs = append([]string{}, c.Hubs...)
+			sv.Channels = append(sv.Channels, c)
 		}
 		v.Sets = append(v.Sets, sv)
 	}
@@ -177,15 +175,6 @@ type topicView struct {
 	Entries     *int              `json:"entries"`
 	Paging      map[string]string `json:"paging"` // RFC 5005: relation to URL
 	Problem     *string           `json:"problem"`
-}
-
-// topicOptions are those of a Source as its configuration has it.
-func topicOptions(src *config.Source) destination.TopicOptions {
-	o := destination.TopicOptions{Hub: src.Hub, Topic: src.Topic}
-	if scope, err := destination.NewScope(src.URL, src.Scope); err == nil {
-		o.Allowed = func(u *url.URL) bool { return scope.Contains(u.String()) }
-	}
-	return o
 }
 
 // topicsOf are the topics among an offer's sets, else that which the URL itself stands for; its way is added to the
@@ -266,7 +255,7 @@ type snippet struct {
 func (s *snippet) write(w io.Writer) error {
 	usable := s.usable()
 	hasHub := func(set setView) bool {
-		return slices.ContainsFunc(set.Channels, func(c channelView) bool { return len(c.Hubs) > 0 })
+		return slices.ContainsFunc(set.Channels, func(c destination.Channel) bool { return len(c.Hubs) > 0 })
 	}
 	type choice struct{ ID, Has string }
 	var choices []choice

@@ -40,7 +40,7 @@ func (sh *shell) status() error {
 		return err
 	}
 	if sh.c.Bool("json") {
-		return errors.Join(sh.JSON().Encode(view), v.Err())
+		return errors.Join(term.JSON(sh.Out).Encode(view), v.Err())
 	}
 	for i := range view.Sources {
 		err = errors.Join(err, printStatus(sh.Out, &view.Sources[i], feeds[i]))
@@ -63,37 +63,30 @@ type subscriptionLine struct {
 	report.ChannelStatus
 }
 
-func (sh *shell) listSubscriptions() error { return sh.eachSource(false, sh.listSubscriptionsOf) }
-
-func (sh *shell) listSubscriptionsOf(ctx context.Context, o *mirror.Opened) error {
-	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
-	if err != nil {
-		return err
-	}
-	names := map[int64]string{}
-	for i := range sets {
-		names[sets[i].ID] = sets[i].CapabilityList
-	}
-	subs, _, err := sh.matching(ctx, o)
-	if err != nil {
-		return err
-	}
-	enc := sh.JSON()
-	for i := range subs {
-		line := subscriptionLine{
-			Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]),
-			ChannelStatus: term.Channel(report.Channel(&subs[i])),
-		}
-		if sh.c.Bool("json") {
-			err = enc.Encode(line)
-		} else {
-			err = term.Write(sh.Out, "subscription", &line)
-		}
+func (sh *shell) listSubscriptions() error {
+	return sh.eachSource(false, func(ctx context.Context, o *mirror.Opened) error {
+		sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
 		if err != nil {
 			return err
 		}
-	}
-	return nil
+		names := map[int64]string{}
+		for i := range sets {
+			names[sets[i].ID] = sets[i].CapabilityList
+		}
+		subs, _, err := sh.matching(ctx, o)
+		for i := 0; i < len(subs) && err == nil; i++ {
+			line := subscriptionLine{
+				Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]),
+				ChannelStatus: term.Channel(report.Channel(&subs[i])),
+			}
+			if sh.c.Bool("json") {
+				err = term.JSON(sh.Out).Encode(line)
+			} else {
+				err = term.Write(sh.Out, "subscription", &line)
+			}
+		}
+		return err
+	})
 }
 
 // filters are what ls may show less than all by, each with a flag of its name.
@@ -309,7 +302,7 @@ func (sh *shell) watched(
 // put writes a result: v as a line of JSON where that was asked for, else a line of text.
 func (sh *shell) put(w io.Writer, v any, format string, args ...any) error {
 	if sh.c.Bool("json") {
-		return term.JSONTo(w).Encode(v)
+		return term.JSON(w).Encode(v)
 	}
 	_, err := fmt.Fprintf(w, format, args...)
 	return err

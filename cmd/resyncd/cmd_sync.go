@@ -102,7 +102,7 @@ func (r *syncRun) one(ctx context.Context, p *mirror.Place) error {
 	r.done = nil
 	err := work(ctx, p)
 	for i := range r.done {
-		if err := r.report(p, &r.done[i]); err != nil {
+		if err := term.Summary(r.Out, p.Label(), &r.done[i]); err != nil {
 			return err
 		}
 	}
@@ -122,13 +122,15 @@ func (r *syncRun) one(ctx context.Context, p *mirror.Place) error {
 	return nil
 }
 
-// ended prints the JSON line of a set when it ends; people read a Source's sets together, below what is owed.
-func (r *syncRun) ended(p *mirror.Place, res *syncengine.Result) error {
-	if !r.c.Bool("json") {
-		r.done = append(r.done, *res)
-		return nil
+// ended counts a set for the exit code and prints its JSON line; people read a Source's sets together, below what is
+// owed.
+func (r *syncRun) ended(res syncengine.Result) error {
+	r.verdict.Count(&res)
+	if r.c.Bool("json") {
+		return term.JSON(r.Out).Encode(term.Result(&res))
 	}
-	return r.report(p, res)
+	r.done = append(r.done, res)
+	return nil
 }
 
 // source has the daemon that holds a Source catch it up, and does it here where there is none; both show the same.
@@ -138,16 +140,15 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	ended := func(res *syncengine.Result) error { return r.ended(&o.Place, res) }
 	results, done, err := control.Pull(ctx, o, &control.Pulling{
 		Args:     control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor},
 		Before:   func() error { return r.honoured(o) },
 		Progress: r.Progress(o.Source.Name, r.c.Bool("quiet")),
-		Ended:    ended,
+		Ended:    r.ended,
 	})
 	if err == nil && !done {
 		opts := r.opts
-		opts.Ended = func(res syncengine.Result) error { return ended(&res) }
+		opts.Ended = r.ended
 		results, err = r.run(ctx, o, opts)
 	}
 	if err == nil {
@@ -175,7 +176,7 @@ func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
 		}
 		return r.put(out, pl, "%-6s %s\n", pl.Action, term.OneLine(cmp.Or(pl.URI, pl.Key)))
 	}
-	opts.Ended = func(res syncengine.Result) error { return errors.Join(out.Flush(), r.ended(p, &res)) }
+	opts.Ended = func(res syncengine.Result) error { return errors.Join(out.Flush(), r.ended(res)) }
 	_, err = r.run(ctx, o, opts)
 	return err
 }
@@ -213,15 +214,6 @@ func (r *syncRun) afterwards(ctx context.Context, o *mirror.Opened, results []sy
 		}
 	}
 	return err
-}
-
-// report prints one set's result and counts it for the exit code.
-func (r *syncRun) report(p *mirror.Place, res *syncengine.Result) error {
-	r.verdict.Count(res)
-	if r.c.Bool("json") {
-		return r.JSON().Encode(term.Result(res))
-	}
-	return term.Summary(r.Out, p.Label(), res)
 }
 
 // shownOutstanding is how many owed, and how many held, resources a run lists; `ls` lists all.

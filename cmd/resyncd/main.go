@@ -232,8 +232,10 @@ func manual(page *usage.Command) ([]byte, error) {
 	return code.ReplaceAll([]byte(plain), []byte(`\fB$1\fR`)), err
 }
 
-func (sh *shell) man() error {
-	page, err := manual(sh.program)
+func (sh *shell) man() error { return sh.write(manual(sh.program)) }
+
+// write writes a page, unless it could not be read.
+func (sh *shell) write(page []byte, err error) error {
 	if err == nil {
 		_, err = sh.Out.Write(page)
 	}
@@ -243,11 +245,7 @@ func (sh *shell) man() error {
 func (sh *shell) help() error {
 	words := sh.c.Args().Slice()
 	if len(words) == 1 && slices.Contains(topics, words[0]) {
-		page, err := manualPages.ReadFile("docs/" + words[0] + ".md")
-		if err == nil {
-			_, err = sh.Out.Write(page)
-		}
-		return err
+		return sh.write(manualPages.ReadFile("docs/" + words[0] + ".md"))
 	}
 	c := &cli.Command{Subcommands: sh.c.App.Commands}
 	for i, word := range words {
@@ -282,11 +280,7 @@ func (sh *shell) completion() error {
 	if !slices.Contains(shells, name) {
 		return exit.Usage("there are no completions for %q: resyncd completion %s", name, strings.Join(shells, "|"))
 	}
-	script, err := completionScripts.ReadFile("packaging/completions/" + scripts[name])
-	if err == nil {
-		_, err = sh.Out.Write(script)
-	}
-	return err
+	return sh.write(completionScripts.ReadFile("packaging/completions/" + scripts[name]))
 }
 
 // offer prints what the word at the cursor can become, each on a line with its help; nothing where that is a file. The

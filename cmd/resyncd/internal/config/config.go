@@ -213,7 +213,11 @@ func tree(keys []key) *yaml.Node {
 		case k.name == sourceList, ok && (file.given() || !k.given()):
 			continue
 		case k.header != nil:
-			if value = headerTree(*k.header); len(value.Content) == 0 {
+			value = &yaml.Node{Kind: yaml.MappingNode}
+			for _, name := range slices.Sorted(maps.Keys(*k.header)) {
+				value.Content = append(value.Content, word(name), word((*k.header)[name].String()))
+			}
+			if len(value.Content) == 0 {
 				continue
 			}
 		case k.clear == nil:
@@ -228,14 +232,6 @@ func tree(keys []key) *yaml.Node {
 			}
 		}
 		node.Content = append(node.Content, word(k.name), value)
-	}
-	return node
-}
-
-func headerTree(headers map[string]Secret) *yaml.Node {
-	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		node.Content = append(node.Content, word(name), word(headers[name].String()))
 	}
 	return node
 }

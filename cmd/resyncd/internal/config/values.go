@@ -20,12 +20,17 @@ import (
 	"resyncd/destination/safe"
 )
 
-// written is the text of a value as it is read back.
+// written is the text of a value as it is read back; of a duration 240h, not 240h0m0s.
 func written(v any) string {
-	if d, ok := v.(time.Duration); ok {
-		return durationText(d)
+	text := fmt.Sprint(v)
+	if _, ok := v.(time.Duration); ok {
+		for _, end := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(text, end) {
+				text = text[:len(text)-2]
+			}
+		}
 	}
-	return fmt.Sprint(v)
+	return text
 }
 
 func parseInt(text string) (int, error) {
@@ -120,17 +125,6 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, errors.New("is not a duration: write a number with its unit, such as 30s, 15m or 168h")
 	}
 	return d, nil
-}
-
-// durationText writes 240h, not 240h0m0s.
-func durationText(d time.Duration) string {
-	text := d.String()
-	for _, end := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, end) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {

@@ -39,8 +39,8 @@ func TestWrittenFormsReadBack(t *testing.T) {
 			t.Fatalf("share %v as %s: %v, %v", float64(share), share, float64(p), err)
 		}
 		want := time.Duration(rapid.Int64Min(0).Draw(t, "duration"))
-		if d, err := parseDuration(durationText(want)); err != nil || d != want {
-			t.Fatalf("duration %v as %s: %v, %v", want, durationText(want), d, err)
+		if d, err := parseDuration(written(want)); err != nil || d != want {
+			t.Fatalf("duration %v as %s: %v, %v", want, written(want), d, err)
 		}
 	})
 }
@@ -50,7 +50,7 @@ func TestDurationText(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", time.Minute: "1m", 240 * time.Hour: "240h", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", 10 * time.Minute: "10m", 20 * time.Hour: "20h",
 	} {
-		if got := durationText(d); got != want {
+		if got := written(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}

@@ -75,7 +75,7 @@ type Pulling struct {
 	Args     Args
 	Before   func() error
 	Progress *term.Progress
-	Ended    func(*syncengine.Result) error
+	Ended    func(syncengine.Result) error
 }
 
 // Pull is Delegate for a pull.
@@ -87,7 +87,7 @@ func Pull(ctx context.Context, o *mirror.Opened, p *Pulling) (results []syncengi
 			return err
 		}
 		results = append(results, res)
-		return p.Ended(&res)
+		return p.Ended(res)
 	}
 	c.progress = func(state []byte) {
 		var done term.Sums

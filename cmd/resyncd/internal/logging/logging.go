@@ -48,22 +48,17 @@ func ParseLevel(text string) (level slog.Level, err error) {
 // New is a logger that writes lines of at least level to w, as JSON or as text. On a terminal (tty) text is short, and
 // coloured unless $NO_COLOR is set. URLs are shortened as URI does, and nothing that plays tricks on a terminal passes.
 func New(w io.Writer, asJSON bool, level slog.Leveler, tty bool) *slog.Logger {
-	return slog.New(bounded{handler(w, asJSON, level, tty), new(sync.Map)})
-}
-
-func handler(w io.Writer, asJSON bool, level slog.Leveler, tty bool) slog.Handler {
+	safely, options := escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean}
+	var lines slog.Handler = slog.NewTextHandler(safely, options)
 	switch {
 	case asJSON:
-		return slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
+		lines = slog.NewJSONHandler(safely, options)
 	case tty:
-		return tint.NewTextHandler(escaper{w}, &tint.Options{
-			Level:       level,
-			ReplaceAttr: cleanForTint,
-			TimeFormat:  "15:04:05",
-			NoColor:     os.Getenv("NO_COLOR") != "",
+		lines = tint.NewTextHandler(safely, &tint.Options{
+			Level: level, ReplaceAttr: cleanForTint, TimeFormat: "15:04:05", NoColor: os.Getenv("NO_COLOR") != "",
 		})
 	}
-	return slog.NewTextHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
+	return slog.New(bounded{lines, new(sync.Map)})
 }
 
 // clean shortens the URLs in every value, whoever logs it: documents name lists by addresses that carry tokens.

@@ -241,14 +241,11 @@ func PolicyOf(s *config.Source) *fetch.Policy {
 		}
 	}
 	a := fetch.Auth{Bearer: s.Auth.Bearer.Reveal(), BasicUser: s.Auth.BasicUser,
-		BasicPassword: s.Auth.BasicPassword.Reveal()}
+		BasicPassword: s.Auth.BasicPassword.Reveal(), Headers: map[string]string{}}
 	for k, v := range s.Auth.Header {
-		if a.Headers == nil {
-			a.Headers = map[string]string{}
-		}
 		a.Headers[k] = v.Reveal()
 	}
-	if u, err := url.Parse(s.URL); err == nil && (a.Bearer != "" || a.BasicUser != "" || a.Headers != nil) {
+	if u, err := url.Parse(s.URL); err == nil && (a.Bearer != "" || a.BasicUser != "" || len(a.Headers) > 0) {
 		p.Auth, p.AuthOrigin = &a, u.Scheme+"://"+u.Host
 	}
 	return p

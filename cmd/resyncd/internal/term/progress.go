@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,15 +30,11 @@ type Env struct {
 // NewEnv writes to stdout and stderr, of which neither breaks a line of progress.
 func NewEnv(environ []string, stdout, stderr io.Writer) *Env {
 	scr := &screen{w: stderr}
+	f, isFile := stderr.(*os.File)
 	return &Env{
-		Out: &aside{screen: scr, w: stdout}, Err: &aside{screen: scr, w: stderr}, TTY: isTerminal(stderr),
+		Out: &aside{screen: scr, w: stdout}, Err: &aside{screen: scr, w: stderr}, TTY: isFile && term.IsTerminal(int(f.Fd())),
 		Environ: environ, Now: time.Now, screen: scr,
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Say tells a person something on stderr.
@@ -51,18 +48,15 @@ func (e *Env) Print(format string, args ...any) error {
 	return err
 }
 
-// JSON writes one object a line to stdout.
-func (e *Env) JSON() *json.Encoder { return JSONTo(e.Out) }
-
-// JSONTo is JSON for another writer.
-func JSONTo(w io.Writer) *json.Encoder {
+// JSON writes one object a line.
+func JSON(w io.Writer) *json.Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc
 }
 
 // CanRedraw reports that stderr is a terminal that can take a line back.
-func (e *Env) CanRedraw() bool { return e.TTY && e.Variable("TERM") != "dumb" }
+func (e *Env) CanRedraw() bool { return e.TTY && !slices.Contains(e.Environ, "TERM=dumb") }
 
 func (e *Env) width() int {
 	if f, ok := e.screen.w.(*os.File); ok {
@@ -71,16 +65,6 @@ func (e *Env) width() int {
 		}
 	}
 	return 80
-}
-
-// Variable is one of the environment, "" if it is not there.
-func (e *Env) Variable(name string) string {
-	for _, v := range e.Environ {
-		if value, ok := strings.CutPrefix(v, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 const eraseLine = "\r\x1b[2K"
@@ -185,9 +169,9 @@ func (p *Progress) While(ctx context.Context, work func(context.Context) error) 
 	if p.quiet {
 		return work(ctx)
 	}
-	every, show := relate, p.tell
-	if p.env.CanRedraw() {
-		every, show = redraw, p.draw
+	every, redraws := relate, p.env.CanRedraw()
+	if redraws {
+		every = redraw
 	}
 	done := make(chan struct{})
 	var showing sync.WaitGroup
@@ -203,7 +187,11 @@ func (p *Progress) While(ctx context.Context, work func(context.Context) error) 
 			case <-tick.C:
 				sums := p.Sums()
 				pace.add(time.Now(), sums)
-				show(&sums, &pace)
+				if text := p.what + ": " + line(&sums, &pace); redraws {
+					p.env.screen.draw(fitted(bar(&sums), text, p.env.width()))
+				} else {
+					p.env.Say("progress: %s", text)
+				}
 			}
 		}
 	})
@@ -212,12 +200,6 @@ func (p *Progress) While(ctx context.Context, work func(context.Context) error) 
 	showing.Wait()
 	p.env.screen.draw("")
 	return err
-}
-
-func (p *Progress) tell(w *Sums, pace *pace) { p.env.Say("progress: %s: %s", p.what, line(w, pace)) }
-
-func (p *Progress) draw(w *Sums, pace *pace) {
-	p.env.screen.draw(fitted(bar(w), p.what+": "+line(w, pace), p.env.width()))
 }
 
 // bar is how much of what is listed is done, as " 25% |██        |"; "" while nothing is.
