@@ -54,9 +54,6 @@ func (sh *shell) serve() error {
 	}).Run(sh.c.Context, hup)
 }
 
-// healthWithin is how long the daemon may take to say how it is.
-const healthWithin = 5 * time.Second
-
 func (sh *shell) healthcheck() error {
 	cfg, err := sh.mirrors.Config()
 	if err != nil {
@@ -71,7 +68,7 @@ func (sh *shell) healthcheck() error {
 		path, what = "/healthz", "alive"
 	}
 	host := dialable(cfg.Console.Listen)
-	ctx, cancel := context.WithTimeout(sh.c.Context, healthWithin)
+	ctx, cancel := context.WithTimeout(sh.c.Context, 5*time.Second) // it may take to say how it is
 	defer cancel()
 	client := fetch.New(fetch.Options{UserAgent: "resyncd/" + version, Retries: -1})
 	defer client.Close()
@@ -319,8 +316,7 @@ func (s *demoShow) pulled(r syncengine.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted,
-		r.Owed,
-		r.Requests, r.Seconds*1000, term.Text(r.Position))
+		r.Owed, r.Requests, r.Seconds*1000, term.Text(r.Position))
 }
 
 func (sh *shell) backup() error {

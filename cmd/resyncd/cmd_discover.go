@@ -202,26 +202,21 @@ func topicsOf(ctx context.Context, r *destination.Reader, offer *destination.Off
 	return views
 }
 
+// topicOf counts the entries of a feed and looks where it goes on.
 func topicOf(s *destination.SetOffer) topicView {
 	t := s.Topic
 	v := topicView{
 		Topic: t.URL, SelfFrom: t.SelfFrom, Hubs: append([]string{}, t.Hubs...), HubsFrom: opt(t.HubsFrom),
 		Format: opt(string(t.Answer.Format)), ContentType: opt(t.Answer.ContentType), Found: s.Found,
-		Content: t.Answer.URL,
-		Paging:  map[string]string{},
+		Content: t.Answer.URL, Paging: map[string]string{},
 	}
-	if t.Answer.Format != feed.None {
-		v.read(&t.Answer)
+	if t.Answer.Format == feed.None {
+		return v
 	}
-	return v
-}
-
-// read counts the entries of a feed and looks where it goes on.
-func (v *topicView) read(a *destination.TopicAnswer) {
-	base, _ := url.Parse(a.Final) // without one relative links stay unresolved
+	base, _ := url.Parse(t.Answer.Final) // without one relative links stay unresolved
 	v.Entries = new(int)
-	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType},
-		func(*feed.Entry) error {
+	head, err := feed.Read(bytes.NewReader(t.Answer.Body),
+		feed.Options{Base: base, ContentType: t.Answer.ContentType}, func(*feed.Entry) error {
 			*v.Entries++
 			return nil
 		})
@@ -236,6 +231,7 @@ func (v *topicView) read(a *destination.TopicAnswer) {
 	case len(head.Problems) > 0:
 		v.Problem = opt(fmt.Sprintf("%d entries skipped: %s", head.Skipped, head.Problems[0]))
 	}
+	return v
 }
 
 // sampled is how many entries of a set's lists are looked at to see where its resources lie.

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	_ "embed" // the help
 	"errors"
 	"fmt"
@@ -35,12 +34,7 @@ func help() *usage.Command {
 
 func main() {
 	log.SetOutput(io.Discard) // net/http writes there what peers sent, unescaped
-	companion.Main(run)
-}
-
-// run is the program without its process: it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return companion.Run(ctx, help(), args, stdout, stderr, serve)
+	companion.Main(help(), serve)
 }
 
 // serve runs until the context of c ends.

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"resyncd/cmd/internal/companion"
 )
 
 // childVariable has the test program be rshub itself, so that it can be killed.
@@ -30,6 +32,11 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// run is the program without its process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return companion.Run(ctx, help(), args, stdout, stderr, serve)
 }
 
 // The tests that run the program do so one after another: urfave/cli has state of its own.

@@ -13,9 +13,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"resyncd/cmd/internal/companion"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run is the program without its process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return companion.Run(ctx, help(), args, stdout, stderr, serve)
+}
 
 // The tests that run the program do so one after another: urfave/cli has state of its own.
 func TestUsage(t *testing.T) {

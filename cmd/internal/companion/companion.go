@@ -20,20 +20,17 @@ import (
 	"resyncd/cmd/internal/usage"
 )
 
-// Main is the process: it exits with the code of run, which a signal ends.
-func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+// Main is the process: it exits with the code of Run, which a signal ends.
+func Main(page *usage.Command, serve func(c *cli.Context, log *slog.Logger) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := run(ctx, os.Args, os.Stdout, os.Stderr)
+	code := Run(ctx, page, os.Args, os.Stdout, os.Stderr, serve)
 	stop()
 	os.Exit(code)
 }
 
 // usageError is an error in what was asked for: exit code 2, not 1.
 type usageError struct{ error }
-
-// Unwrap gives the cause.
-func (e usageError) Unwrap() error { return e.error }
 
 // Usage marks an error in what was asked for.
 func Usage(err error) error { return usageError{err} }

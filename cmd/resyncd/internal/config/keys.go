@@ -101,10 +101,6 @@ func secret(name string, at *Secret, check func(string) error) key {
 // fileOf is the key for the file of a secret.
 func fileOf(name string, at *string) key { return unshown(text(name+"_file", at, optional(localPath))) }
 
-func choice[T ~string](name string, at *T, allowed ...T) key {
-	return one(name, at, oneOf(allowed...))
-}
-
 func oneOf[T ~string](allowed ...T) func(string) (T, error) {
 	return func(text string) (T, error) {
 		if slices.Contains(allowed, T(text)) {
@@ -188,9 +184,21 @@ func (c *Config) keys() []key {
 		unshown(text("store", &c.Store, stateStore)),
 		unshown(text("mirror", &c.Mirror, mirrorRoot)),
 		text(republish, &c.Republish, isOff),
-		{name: "callback", keys: c.Callback.keys()},
+		{name: "callback", keys: []key{
+			text("listen", &c.Callback.Listen, listenAddress),
+			unshown(text("base_url", &c.Callback.BaseURL, callbackBase)),
+			one("max_body", &c.Callback.MaxBody, within(parseSize, "1KiB", "1GiB")),
+			text("tls_cert_file", &c.Callback.TLSCertFile, optional(localPath)),
+			text("tls_key_file", &c.Callback.TLSKeyFile, optional(localPath)),
+		}},
 		{name: "console", keys: c.Console.keys()},
-		{name: "network", keys: c.Network.keys()},
+		{name: "network", keys: []key{
+			many("allow", &c.Network.Allow, parsePrefix),
+			one("idle_timeout", &c.Network.IdleTimeout, within(parseDuration, "1s", "24h")),
+			one("retry_for", &c.Network.RetryFor, within(parseDuration, "0s", "24h")),
+			text("user_agent", &c.Network.UserAgent, headerText),
+			text("contact", &c.Network.Contact, headerText),
+		}},
 		{name: "defaults", keys: c.Defaults.keys()},
 		{name: sourceList},
 	}
@@ -200,16 +208,6 @@ const (
 	republish  = "republish" // takes more than a word one day
 	sourceList = "sources"
 )
-
-func (c *Callback) keys() []key {
-	return []key{
-		text("listen", &c.Listen, listenAddress),
-		unshown(text("base_url", &c.BaseURL, callbackBase)),
-		one("max_body", &c.MaxBody, within(parseSize, "1KiB", "1GiB")),
-		text("tls_cert_file", &c.TLSCertFile, optional(localPath)),
-		text("tls_key_file", &c.TLSKeyFile, optional(localPath)),
-	}
-}
 
 func (c *Console) keys() []key {
 	listen := one("listen", &c.Listen, consoleListen)
@@ -225,24 +223,14 @@ func (c *Console) keys() []key {
 	}
 }
 
-func (n *Network) keys() []key {
-	return []key{
-		many("allow", &n.Allow, parsePrefix),
-		one("idle_timeout", &n.IdleTimeout, within(parseDuration, "1s", "24h")),
-		one("retry_for", &n.RetryFor, within(parseDuration, "0s", "24h")),
-		text("user_agent", &n.UserAgent, headerText),
-		text("contact", &n.Contact, headerText),
-	}
-}
-
 func (p *Policy) keys() []key {
 	return []key{
 		one("schedule", &p.Schedule, ParseSchedule),
-		choice("push", &p.Push, PushAuto, PushOff, PushRequired),
+		one("push", &p.Push, oneOf(PushAuto, PushOff, PushRequired)),
 		one("lease", &p.Lease, within(parseDuration, "1s", "8760h")),
-		unshown(choice("secret", &p.Secret, "auto", SecretOff)),
-		choice("min_signature", &p.MinSignature, "sha1", "sha256", "sha384", "sha512"),
-		choice("delete", &p.Delete, "trash", "keep", "now"),
+		unshown(one("secret", &p.Secret, oneOf("auto", SecretOff))),
+		one("min_signature", &p.MinSignature, oneOf("sha1", "sha256", "sha384", "sha512")),
+		one("delete", &p.Delete, oneOf("trash", "keep", "now")),
 		one("trash", &p.Trash, within(parseDuration, "0s", "87600h")),
 		one("delete_guard", &p.DeleteGuard, parsePercent),
 		one("reorder_grace", &p.ReorderGrace, within(parseDuration, "0s", "10m")),
@@ -251,7 +239,7 @@ func (p *Policy) keys() []key {
 		one("rate", &p.Rate, within(parseFloat, "0", "1000000")),
 		one("max_resource", &p.MaxResource, parseSize),
 		one("dumps", &p.Dumps, checked(dumpsUse)),
-		choice("durability", &p.Durability, "file", DurabilityNone),
+		one("durability", &p.Durability, oneOf("file", DurabilityNone)),
 	}
 }
 
@@ -259,7 +247,7 @@ func (s *Source) keys() []key {
 	return append([]key{
 		text("name", &s.Name, sourceName),
 		link(text("url", &s.URL, webURL)),
-		choice("kind", &s.Kind, KindAuto, KindResourceSync, KindFeed),
+		one("kind", &s.Kind, oneOf(KindAuto, KindResourceSync, KindFeed)),
 		link(texts("sets", &s.Sets, webURL)),
 		link(texts("scope", &s.Scope, scopePrefix)),
 		many("include", &s.Include, parseGlob),

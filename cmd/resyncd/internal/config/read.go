@@ -250,14 +250,10 @@ func (r *report) kind(path string, node *yaml.Node, want yaml.Kind, what string)
 
 // Problem is one thing wrong with the configuration.
 type Problem struct {
-	// Where is FILE:LINE, a variable or a flag.
-	Where string
-	// Key is the dotted path, "" for none.
-	Key string
-	// What is wrong, and what would be right.
-	What string
-
-	line int
+	Where string // FILE:LINE, a variable or a flag
+	Key   string // the dotted path, "" for none
+	What  string // and what would be right
+	line  int
 }
 
 // String is the problem on one line.
@@ -276,15 +272,14 @@ const shownProblems = 100
 
 // Error implements error.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("invalid configuration:")
+	lines := []string{"invalid configuration:"}
 	for _, p := range e.Problems[:min(len(e.Problems), shownProblems)] {
-		b.WriteString("\n  " + p.String())
+		lines = append(lines, p.String())
 	}
 	if more := len(e.Problems) - shownProblems; more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return b.String()
+	return strings.Join(lines, "\n  ")
 }
 
 // noLine comes after every line.

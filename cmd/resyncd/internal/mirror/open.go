@@ -343,8 +343,7 @@ func (o *Opened) checkURL(ctx context.Context) error {
 	}
 	if len(sets) > 0 {
 		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source "+
-			"forget %s` first",
-			o.Root, o.Known.URL, o.Label())
+			"forget %s` first", o.Root, o.Known.URL, o.Label())
 	}
 	if err := o.Engine.Forget(ctx, syncengine.Target{Name: o.Known.Name}, false); err != nil {
 		return err

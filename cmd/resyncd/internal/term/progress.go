@@ -32,8 +32,8 @@ func NewEnv(environ []string, stdout, stderr io.Writer) *Env {
 	scr := &screen{w: stderr}
 	f, isFile := stderr.(*os.File)
 	return &Env{
-		Out: &aside{screen: scr, w: stdout}, Err: &aside{screen: scr, w: stderr}, TTY: isFile && term.IsTerminal(int(f.Fd())),
-		Environ: environ, Now: time.Now, screen: scr,
+		Out: &aside{screen: scr, w: stdout}, Err: &aside{screen: scr, w: stderr},
+		TTY: isFile && term.IsTerminal(int(f.Fd())), Environ: environ, Now: time.Now, screen: scr,
 	}
 }
 

@@ -105,25 +105,14 @@ func LeaseLeft(s *store.Subscription) string {
 // URL is raw unless it carries a token: then a mark that tells two apart stands for its query and user (P10).
 func URL(raw string) string {
 	u, err := url.Parse(raw)
-	if err == nil && u.User == nil && !telling(u.RawQuery) {
+	if err == nil && u.User == nil && !telling.MatchString(u.RawQuery) {
 		return raw
 	}
 	return logging.URI(raw).String()
 }
 
-// telling reports whether a query has a parameter whose name says that it is secret.
-func telling(query string) bool {
-	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
-		name, _, _ := strings.Cut(strings.ToLower(pair), "=")
-		for _, word := range []string{"token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "session", "jwt",
-			"sid"} {
-			if strings.Contains(name, word) {
-				return true
-			}
-		}
-	}
-	return false
-}
+// telling is a query with a parameter whose name says that it is secret.
+var telling = regexp.MustCompile(`(?i)(^|[&;])[^=&;]*(token|key|secret|pass|pwd|auth|sig|cred|session|jwt|sid)`)
 
 // Status is a status whose URLs carry no token.
 func Status(s report.SourceStatus) report.SourceStatus {
@@ -157,8 +146,7 @@ func redacted(text *string) *string {
 	if text == nil {
 		return nil
 	}
-	short := logging.Redact(*text)
-	return &short
+	return new(logging.Redact(*text))
 }
 
 // TopicNamed is the topic among subs that is called given, as it is or as it is shown; else given.
