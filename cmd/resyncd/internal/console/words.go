@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -14,6 +15,7 @@ import (
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/report"
 )
 
@@ -236,4 +238,43 @@ func (l *Level) UnmarshalText(text []byte) error {
 
 func (l Level) word() string {
 	return levels[min(l, Bad)]
+}
+
+// gap says what a gap means.
+func gap(g report.GapStatus, feed bool) Finding {
+	f, known := gapWords[store.GapState(g.State)]
+	if !known {
+		f.Level, f.Why = Busy, "the Source's list is asked"
+	}
+	f.State = g.State
+	switch {
+	case g.State == string(store.GapUnprovable) && feed:
+		f.Why = "the feed did not reach back: entries may be missing, nobody can tell"
+	case g.State == string(store.GapClosed):
+		by := "more evidence"
+		if g.ClosedBy != nil {
+			by = cmp.Or(closers[*g.ClosedBy], by)
+		}
+		f.Why = "closed by " + by
+		if took := g.Ended.Sub(g.Found.Time); !g.Ended.IsZero() && took >= 0 {
+			f.Why += " after " + Span(max(took, time.Second))
+		}
+	}
+	return f
+}
+
+// gapWords are what gaps mean, by their state.
+var gapWords = map[store.GapState]Finding{
+	store.GapClosed: {Level: Good},
+	store.GapUnprovable: {Level: Warn, Why: "nobody can prove what happened; everything is compared when the " +
+		"Resource List changes"},
+	store.GapLagging:  {Level: Warn, Why: "the list lags behind a notification; it is asked again"},
+	store.GapWaiting:  {Level: Busy, Why: "waiting a moment for a late notification"},
+	store.GapBaseline: {Level: Busy, Why: "no list reaches back: everything is compared"},
+}
+
+// closers are what closes gaps.
+var closers = map[string]string{
+	coverage.ByNotification: "a late notification", coverage.ByChangeList: "a Change List",
+	coverage.ByArchive: "an archived Change List", coverage.ByBaseline: "a baseline",
 }

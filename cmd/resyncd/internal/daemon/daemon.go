@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/gofrs/flock"
 
 	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
@@ -19,6 +23,7 @@ import (
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/fetch"
+	"resyncd/destination/safe"
 	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/sqlite"
@@ -209,4 +214,172 @@ func (d *Daemon) end() (err error) {
 		err = errors.Join(err, d.unlock())
 	}
 	return err
+}
+
+// parts are what of a daemon runs by itself until it is ended. The first that fails ends the daemon.
+type parts struct {
+	log    *slog.Logger
+	works  []*part    // in which work is done for Sources
+	tools  []*part    // on which they stand
+	failed chan error // the first failure
+}
+
+type part struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// start starts one. It ends when it is told to, not with ctx: the order in which things end matters.
+func (p *parts) start(ctx context.Context, name string, run func(context.Context) error) *part {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	one := &part{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(one.done)
+		if err := p.guarded(func() error { return run(ctx) }); err != nil && ctx.Err() == nil {
+			p.fail(fmt.Errorf("%s: %w", name, err))
+		}
+	}()
+	return one
+}
+
+// every has work done after each pause, until ctx ends or it fails.
+func every(ctx context.Context, pause time.Duration, work func() error) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := work(); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parts) fail(err error) {
+	select {
+	case p.failed <- err:
+	default: // the first one counts
+	}
+}
+
+// endAll ends parts that need not wait for each other.
+func endAll(all []*part) {
+	for _, p := range all {
+		p.stop()
+	}
+	for _, p := range all {
+		<-p.done
+	}
+}
+
+// guarded is safe.Do for work beside the queue. Where it panicked is in the log only.
+func (p *parts) guarded(work func() error) error {
+	var told error
+	err := safe.Do(func() error {
+		told = work()
+		return told
+	})
+	if told == nil { // else whoever recovered it has logged it
+		p.logPanic(err)
+	}
+	return err
+}
+
+// logPanic writes where work panicked, if that is why it failed.
+func (p *parts) logPanic(err error) {
+	if e, ok := errors.AsType[*safe.PanicError](err); ok {
+		p.log.Error("panic, which costs no other work; please report it", "panic", e.Value, "stack", string(e.Stack))
+	}
+}
+
+// lockWithin is how long a daemon waits for one that is just ending: it may be writing its last bytes.
+const lockWithin = 2 * time.Second
+
+// lockName is the file in data_dir that a daemon locks.
+const lockName = "serve.lock"
+
+// lockData takes data_dir for this daemon, so that no second one keeps the same leases and takes the same requests. The
+// lock ends with the process, whatever kills it; release ends it before.
+func lockData(ctx context.Context, dir string) (release func() error, err error) {
+	if err := sqlite.MakeFolder(dir); err != nil {
+		return nil, fmt.Errorf("make data_dir: %w", err)
+	}
+	// Opened for writing, without which a lock on NFS is refused.
+	lock := flock.New(filepath.Join(dir, lockName), flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	within, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	free, err := lock.TryLockContext(within, lookEvery)
+	switch {
+	case free:
+		return lock.Unlock, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &exit.Error{Code: exit.Held, Err: fmt.Errorf("another `resyncd serve` works on data_dir %s: stop "+
+			"it, or give this one a data_dir of its own", dir)}
+	}
+	return nil, fmt.Errorf("lock data_dir %s: %w", dir, err)
+}
+
+// orHeld is a failure to listen, unless another daemon works on data_dir: then it has the addresses too, and other ones
+// would help nobody. Where none ever did, nothing is made.
+func orHeld(ctx context.Context, dir string, err error) error {
+	var listening *net.OpError
+	if !errors.As(err, &listening) {
+		return err
+	}
+	if _, absent := os.Stat(filepath.Join(dir, lockName)); absent != nil {
+		return err
+	}
+	release, held := lockData(ctx, dir)
+	var other *exit.Error
+	switch {
+	case held == nil:
+		return errors.Join(err, release())
+	case errors.As(held, &other):
+		return held
+	}
+	return err
+}
+
+// manager is the service manager that started us (systemd, Type=notify or notify-reload), if one did: the environment
+// says where it listens.
+type manager struct {
+	every time.Duration // how often it wants a sign of life, 0: never
+	log   *slog.Logger
+	last  time.Time // of the last sign of life
+}
+
+func newManager(log *slog.Logger) *manager {
+	within, err := systemd.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the watchdog of the service manager cannot be served", logging.Err(err))
+	}
+	return &manager{every: within / 2, log: log}
+}
+
+func (m *manager) tell(state string) {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		m.log.Warn("the service manager cannot be told", logging.Err(err))
+	}
+}
+
+func (m *manager) ready(status string) { m.tell(systemd.SdNotifyReady + "\nSTATUS=" + status) }
+
+// reloading names the instant by the clock by which the service manager orders reloads.
+func (m *manager) reloading() {
+	m.tell(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec())
+}
+
+func (m *manager) stopping() { m.tell(systemd.SdNotifyStopping) }
+
+// alive is a sign of life, sent where one is due at now.
+func (m *manager) alive(now time.Time) {
+	if m.every > 0 && now.Sub(m.last) >= m.every {
+		m.last = now
+		m.tell(systemd.SdNotifyWatchdog)
+	}
 }
