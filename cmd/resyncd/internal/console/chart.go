@@ -99,12 +99,8 @@ func bars(values []float64, step, height float64) string {
 		if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 			continue
 		}
-		b.WriteByte('M')
-		b.WriteString(coord(float64(i)*step + step/2))
-		b.WriteByte(' ')
-		b.WriteString(coord(height))
-		b.WriteByte('v')
-		b.WriteString(coord(-max(1, v/most*(height-1)))) // no 0
+		stroke := -max(1, v/most*(height-1)) // no 0
+		b.WriteString("M" + coord(float64(i)*step+step/2) + " " + coord(height) + "v" + coord(stroke))
 	}
 	return b.String()
 }
@@ -122,14 +118,11 @@ func line(values []float64, step, height float64) string {
 			run = 0
 			continue
 		}
+		before := " "
 		if run == 0 {
-			b.WriteByte('M')
-		} else {
-			b.WriteByte(' ')
+			before = "M"
 		}
-		b.WriteString(coord(float64(i)*step + step/2))
-		b.WriteByte(' ')
-		b.WriteString(coord(height - 1 - v/most*(height-2)))
+		b.WriteString(before + coord(float64(i)*step+step/2) + " " + coord(height-1-v/most*(height-2)))
 		run++
 	}
 	if run == 1 {

@@ -49,13 +49,11 @@ type Options struct {
 // no browser asks for a token. An empty Auth lets nobody in.
 type Auth struct{ User, Password, Token string }
 
-const readTime = 10 * time.Second
-
-// scrapes is how many /metrics requests are answered at once.
-const scrapes = 4
-
-// makers is how many pages are made at once.
-const makers = 8
+const (
+	readTime = 10 * time.Second
+	scrapes  = 4 // answers to /metrics at once
+	makers   = 8 // pages that are made at once
+)
 
 // New makes the handler of the console's listener.
 func New(o Options) http.Handler {

@@ -176,8 +176,12 @@ func fresh(now, at time.Time) template.HTML {
 	return "in step " + brief(now, at)
 }
 
-// mostSets, mostGaps and mostOutside bound what a page shows.
-const mostSets, mostGaps, mostOutside = 100, 100, 5
+const (
+	mostSets, mostGaps, mostOutside = 100, 100, 5 // on a page
+
+	mostURI   = 8 << 10
+	bytesTime = 30 * time.Second
+)
 
 type sourceBody struct {
 	*SourceView
@@ -256,8 +260,6 @@ func chosen(sets []SetView, q url.Values) *SetView {
 	return worst
 }
 
-const mostURI = 8 << 10
-
 type findPage struct {
 	Query string
 	Found
@@ -293,8 +295,6 @@ func (c *console) resource(w http.ResponseWriter, r *http.Request, name string) 
 	}
 	c.show(w, r, http.StatusOK, "resource", p)
 }
-
-const bytesTime = 30 * time.Second
 
 // bytes answers with what a stranger wrote: to be saved, never shown as a page of ours.
 func (c *console) bytes(w http.ResponseWriter, r *http.Request, name string) {

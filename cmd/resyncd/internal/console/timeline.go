@@ -280,12 +280,8 @@ func merge(all []shape, alike func(a, b shape) bool) []shape {
 }
 
 func (s shape) with(b shape) shape {
-	if b.Until.After(s.Until) {
-		s.Until = b.Until
-	}
-	if b.Seen.After(s.Seen) {
-		s.Seen = b.Seen
-	}
+	s.Until = slices.MaxFunc([]time.Time{s.Until, b.Until}, time.Time.Compare)
+	s.Seen = slices.MaxFunc([]time.Time{s.Seen, b.Seen}, time.Time.Compare)
 	s.Count += b.Count
 	s.Entries += b.Entries
 	s.last = max(s.last, b.last)
@@ -347,12 +343,8 @@ type window struct {
 
 // newWindow reads ?zoom= and ?until=, and chooses what makes no sense.
 func newWindow(q url.Values, begin, end time.Time) window {
-	w := window{zoom: -1, live: true}
-	for i, z := range zooms {
-		if z.Name == q.Get("zoom") {
-			w.zoom = i
-		}
-	}
+	w := window{live: true}
+	w.zoom = slices.IndexFunc(zooms[:], func(z zoom) bool { return z.Name == q.Get("zoom") })
 	if w.zoom < 0 { // the closest that shows all
 		for w.zoom = 0; zooms[w.zoom].Width < day && (begin.IsZero() || end.Sub(begin) > zooms[w.zoom].Width*9/10); {
 			w.zoom++

@@ -92,12 +92,10 @@ func worst(found []console.Finding, anyway console.Finding) console.Finding {
 
 // inStep is what is said where nothing is wrong.
 func inStep(sets []report.SetStatus) console.Finding {
-	for i := range sets {
-		if !sets[i].InStep {
-			return say("catching up")
-		}
-	}
-	if len(sets) == 0 {
+	switch {
+	case slices.ContainsFunc(sets, func(set report.SetStatus) bool { return !set.InStep }):
+		return say("catching up")
+	case len(sets) == 0:
 		return say("unread")
 	}
 	return say("in step")
