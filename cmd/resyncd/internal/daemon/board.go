@@ -71,12 +71,7 @@ func (b *board) changedAll() {
 	b.wake()
 }
 
-func (b *board) wake() {
-	select {
-	case b.kick <- struct{}{}:
-	default:
-	}
-}
+func (b *board) wake() { offer(b.kick, struct{}{}) }
 
 func (b *board) stateFailed(err error) {
 	b.mu.Lock()
@@ -178,13 +173,12 @@ func (b *board) read(ctx context.Context, dirty map[string]bool) error {
 // all are the entries by name, which are read if that was not done yet.
 func (b *board) all(ctx context.Context) (map[string]*entry, error) {
 	b.mu.Lock()
-	entries, unread := maps.Clone(b.entries), b.dirty == nil
+	unread := len(b.entries) == 0 && b.dirty == nil
 	b.mu.Unlock()
-	if len(entries) > 0 || !unread {
-		return entries, nil
-	}
-	if err := b.refresh(ctx); err != nil {
-		return nil, err
+	if unread {
+		if err := b.refresh(ctx); err != nil {
+			return nil, err
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,20 +236,17 @@ func (b *board) tell() {
 	b.news = make(chan struct{})
 }
 
-// changedNext is console.Data's Changed.
-func (b *board) changedNext() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.news
-}
-
 // dashboard is what the console's pages show and do: console.Data for a daemon.
 type dashboard struct{ d *Daemon }
 
 var _ console.Data = (*dashboard)(nil)
 
 // Changed implements console.Data.
-func (k *dashboard) Changed() <-chan struct{} { return k.d.board.changedNext() }
+func (k *dashboard) Changed() <-chan struct{} {
+	k.d.board.mu.Lock()
+	defer k.d.board.mu.Unlock()
+	return k.d.board.news
+}
 
 // Do implements console.Data.
 func (k *dashboard) Do(ctx context.Context, a console.Action) (string, error) {
@@ -387,17 +378,13 @@ func (d *Daemon) consoleOptions() console.Options {
 	d.metrics.Gauges = d.gauges
 	d.metrics.Build(d.o.Build.Version, d.o.Build.Commit)
 	c := d.sources.config().Console
-	return console.Options{
+	o := console.Options{
 		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
 		Ready:  d.readiness(), Metrics: d.metrics, Data: d.Data(),
-		Version: d.o.Build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.o.Log,
+		Version: d.o.Build.Version, Hosts: c.Hosts, Log: d.o.Log,
 	}
-}
-
-// authOf is what the console demands of who calls it, nil for nothing.
-func authOf(c *config.Console) *console.Auth {
-	if !c.Guarded() {
-		return nil
+	if c.Guarded() {
+		o.Auth = &console.Auth{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal()}
 	}
-	return &console.Auth{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal()}
+	return o
 }

@@ -129,12 +129,8 @@ func (d *Daemon) serve(ctx context.Context, reload <-chan os.Signal) error {
 		return err
 	}
 	d.o.Log.Info("serving", "version", d.o.Build.Version, "sources", len(d.sources.config().Sources))
-	d.manager.ready(fmt.Sprintf("%d Sources", len(d.sources.config().Sources)))
-	return d.wait(ctx, reload)
-}
-
-func (d *Daemon) wait(ctx context.Context, reload <-chan os.Signal) error {
 	for {
+		d.manager.ready(fmt.Sprintf("%d Sources", len(d.sources.config().Sources)))
 		select {
 		case <-ctx.Done():
 			d.o.Log.Info("stopping")
@@ -144,7 +140,6 @@ func (d *Daemon) wait(ctx context.Context, reload <-chan os.Signal) error {
 		case <-reload:
 			d.manager.reloading()
 			d.reload(ctx)
-			d.manager.ready(fmt.Sprintf("%d Sources", len(d.sources.config().Sources)))
 		}
 	}
 }
@@ -236,7 +231,7 @@ func (p *parts) start(ctx context.Context, name string, run func(context.Context
 	go func() {
 		defer close(one.done)
 		if err := p.guarded(func() error { return run(ctx) }); err != nil && ctx.Err() == nil {
-			p.fail(fmt.Errorf("%s: %w", name, err))
+			offer(p.failed, fmt.Errorf("%s: %w", name, err)) // the first one counts
 		}
 	}()
 	return one
@@ -258,10 +253,13 @@ func every(ctx context.Context, pause time.Duration, work func() error) error {
 	}
 }
 
-func (p *parts) fail(err error) {
+// offer sends where there is room.
+func offer[T any](to chan<- T, what T) bool {
 	select {
-	case p.failed <- err:
-	default: // the first one counts
+	case to <- what:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -327,8 +325,7 @@ func lockData(ctx context.Context, dir string) (release func() error, err error)
 // orHeld is a failure to listen, unless another daemon works on data_dir: then it has the addresses too, and other ones
 // would help nobody. Where none ever did, nothing is made.
 func orHeld(ctx context.Context, dir string, err error) error {
-	var listening *net.OpError
-	if !errors.As(err, &listening) {
+	if _, ok := errors.AsType[*net.OpError](err); !ok {
 		return err
 	}
 	if _, absent := os.Stat(filepath.Join(dir, lockName)); absent != nil {

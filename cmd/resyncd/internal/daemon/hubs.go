@@ -25,8 +25,6 @@ const (
 	suspectLeast = 10 * time.Second
 )
 
-var errNobodyFollows = errors.New("nobody follows the Source just now")
-
 // hubs knows what hubs do for Sources, and has a Source pulled more often where they do not tell of its changes.
 type hubs struct {
 	d       *Daemon
@@ -170,12 +168,7 @@ func (h *hubs) since(source int64) func(set int64) store.Micros {
 }
 
 // add takes note of misses; with too many waiting, those are not counted.
-func (h *hubs) add(source, set, n int64) {
-	select {
-	case h.missing <- miss{source, set, n}:
-	default:
-	}
-}
+func (h *hubs) add(source, set, n int64) { offer(h.missing, miss{source, set, n}) }
 
 // count counts one and reports whether the hub of the set is suspect.
 func (h *hubs) count(m miss) (suspect bool) {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	syncengine "resyncd/sync"
+	"resyncd/sync/coverage"
 	"resyncd/sync/queue"
 )
 
@@ -149,7 +151,26 @@ func (d *Daemon) callbackOptions(cfg *config.Config) callback.Options {
 				}
 			}
 		},
-		Observe: d.callbackObserver(),
+		Observe: callback.Observer{
+			Delivered: func(source int64, duplicate bool) {
+				if duplicate { // the engine never meets it
+					d.metrics.Count(console.Notifications, d.sources.nameOf(source), string(coverage.Stale), 1)
+				}
+				d.board.changed(d.sources.nameOf(source))
+				d.hubs.delivered(source)
+			},
+			Rejected: func(source int64, reason string) {
+				d.metrics.Count(console.Rejections, d.sources.nameOf(source), reason, 1)
+				if r := d.sources.of(source); r != nil {
+					r.seen.note(func() { r.seen.rejected, r.seen.rejectedAt = reason, d.o.Now() })
+					d.board.changed(r.name)
+				}
+			},
+			Acknowledged: func(source int64, took time.Duration) {
+				d.metrics.Observe(console.Acknowledgement, d.sources.nameOf(source), took)
+			},
+			Failed: d.stateFailed,
+		},
 	}
 }
 
@@ -166,7 +187,7 @@ func (d *Daemon) delivered(id int64) {
 func (d *Daemon) rediscover(ctx context.Context, id, _ int64) error {
 	s := d.sources.runOf(id)
 	if s == nil {
-		return errNobodyFollows
+		return errors.New("nobody follows the Source just now")
 	}
 	ctx, cancel := until(ctx, s.ending)
 	defer cancel()
@@ -204,15 +225,10 @@ func (r *runner) warnUnreachable(hubs []string) {
 	if !config.Loopback(r.d.listeners.base) || r.src.Load().Push == config.PushOff {
 		return
 	}
-	for _, hub := range hubs {
-		if config.Loopback(hub) {
-			continue
-		}
-		if !r.warned.Swap(true) {
-			r.d.o.Log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only",
-				logging.KeySource, r.name, logging.KeyHub, logging.URL(hub))
-		}
-		return
+	away := slices.IndexFunc(hubs, func(hub string) bool { return !config.Loopback(hub) })
+	if away >= 0 && !r.warned.Swap(true) {
+		r.d.o.Log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only",
+			logging.KeySource, r.name, logging.KeyHub, logging.URL(hubs[away]))
 	}
 }
 

@@ -1,13 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
-	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/logging"
@@ -36,30 +37,6 @@ func (p *sightings) note(change func()) {
 	change()
 }
 
-// callbackObserver is told of what hubs deliver.
-func (d *Daemon) callbackObserver() callback.Observer {
-	return callback.Observer{
-		Delivered: func(source int64, duplicate bool) {
-			if duplicate { // the engine never meets it
-				d.metrics.Count(console.Notifications, d.sources.nameOf(source), string(coverage.Stale), 1)
-			}
-			d.board.changed(d.sources.nameOf(source))
-			d.hubs.delivered(source)
-		},
-		Rejected: func(source int64, reason string) {
-			d.metrics.Count(console.Rejections, d.sources.nameOf(source), reason, 1)
-			if r := d.sources.of(source); r != nil {
-				r.seen.note(func() { r.seen.rejected, r.seen.rejectedAt = reason, d.o.Now() })
-				d.board.changed(r.name)
-			}
-		},
-		Acknowledged: func(source int64, took time.Duration) {
-			d.metrics.Observe(console.Acknowledgement, d.sources.nameOf(source), took)
-		},
-		Failed: d.stateFailed,
-	}
-}
-
 // stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10):
 // whoever supervises it begins it again.
 func (d *Daemon) stateFailed(err error) {
@@ -72,7 +49,7 @@ func (d *Daemon) stateFailed(err error) {
 	case errors.Is(err, store.ErrCorrupt):
 		reason = "corrupt"
 	case errors.Is(err, store.ErrUnsure):
-		d.parts.fail(err)
+		offer(d.parts.failed, err)
 	}
 	d.metrics.Count(console.StateFailures, "", reason, 1)
 	d.board.stateFailed(err)
@@ -96,12 +73,8 @@ func (d *Daemon) stateTroublesOnce(ctx context.Context, err error, before *bool,
 
 // ofState tells whether a failure is the state database's.
 func ofState(err error) bool {
-	for _, cause := range []error{store.ErrFull, store.ErrDisk, store.ErrUnsure, store.ErrCorrupt} {
-		if errors.Is(err, cause) {
-			return true
-		}
-	}
-	return false
+	causes := []error{store.ErrFull, store.ErrDisk, store.ErrUnsure, store.ErrCorrupt}
+	return slices.ContainsFunc(causes, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // observer is told of what a Follower does: for the metrics, the history and the console.
@@ -120,12 +93,24 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
 	}
-	o.Settled = func(s syncengine.Settled) {
-		r.settled(id, s)
-		if also.Settled != nil {
-			also.Settled(s)
+	o.Settled = both(func(s syncengine.Settled) {
+		p := store.Point{SourceID: id, Bytes: s.Placed}
+		switch s.Result {
+		case "fetched":
+			p.Changes = 1
+		case "failed":
+			p.Failed = 1
 		}
-	}
+		d.sampler.add(p)
+		d.metrics.Count(console.Fetches, r.name, s.Result, 1)
+		d.metrics.Count(console.FetchedBytes, r.name, "", s.Bytes)
+		if s.Class != "" {
+			d.metrics.Count(console.FetchFailures, r.name, s.Class, 1)
+		}
+		if s.Took > 0 {
+			d.metrics.Observe(console.FetchTime, r.name, s.Took)
+		}
+	}, also.Settled)
 	o.Removed = func(n int64) {
 		count(console.Removals, "", n)
 		d.sampler.add(store.Point{SourceID: id, Changes: n})
@@ -152,9 +137,7 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		r.seen.note(func() { r.seen.unread = err })
 	}
 	o.Discovered = func(set int64, how string) {
-		r.seen.note(func() {
-			r.seen.found[set], r.seen.unread = how, nil
-		})
+		r.seen.note(func() { r.seen.found[set], r.seen.unread = how, nil })
 	}
 	o.Skipped = func(n int64) { count(console.SkippedEntries, "", n) }
 	o.Doubted = func(reason string) { count(console.DoubtfulDocuments, reason, 1) }
@@ -181,26 +164,6 @@ func both[T any](first, second func(T)) func(T) {
 	}
 }
 
-func (r *runner) settled(id int64, s syncengine.Settled) {
-	d := r.d
-	p := store.Point{SourceID: id, Bytes: s.Placed}
-	switch s.Result {
-	case "fetched":
-		p.Changes = 1
-	case "failed":
-		p.Failed = 1
-	}
-	d.sampler.add(p)
-	d.metrics.Count(console.Fetches, r.name, s.Result, 1)
-	d.metrics.Count(console.FetchedBytes, r.name, "", s.Bytes)
-	if s.Class != "" {
-		d.metrics.Count(console.FetchFailures, r.name, s.Class, 1)
-	}
-	if s.Took > 0 {
-		d.metrics.Observe(console.FetchTime, r.name, s.Took)
-	}
-}
-
 // gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state
 // is another than before.
 func (r *runner) gapChanged(g *store.Gap) (news bool) {
@@ -222,10 +185,8 @@ func (r *runner) gapChanged(g *store.Gap) (news bool) {
 		count(console.LaggingLists, "")
 	case g.State == store.GapUnprovable:
 		count(console.GapsEnded, "unprovable")
-	case g.State == store.GapClosed && g.ClosedBy == "":
-		count(console.GapsEnded, "none")
 	case g.State == store.GapClosed:
-		count(console.GapsEnded, g.ClosedBy)
+		count(console.GapsEnded, cmp.Or(g.ClosedBy, "none"))
 	}
 	d.board.changed(r.name)
 	return before != g.State

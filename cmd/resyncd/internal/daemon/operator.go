@@ -30,8 +30,6 @@ const (
 	buttonsMost = 64
 )
 
-var errBusy = errors.New("too many things that were asked for are still under way: try again in a while")
-
 // operator carries out what commands ask for (control.Server) and the buttons of the console.
 type operator struct {
 	d       *Daemon
@@ -152,10 +150,8 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 	if known.Paused && !slices.Contains([]console.ActionKind{console.Pause, console.Resume, console.Renew}, a.Kind) {
 		return "", fmt.Errorf("%s is paused: Resume first", a.Source)
 	}
-	select {
-	case o.buttons <- struct{}{}:
-	default:
-		return "", errBusy
+	if !offer(o.buttons, struct{}{}) {
+		return "", errors.New("too many things that were asked for are still under way: try again in a while")
 	}
 	lasting, cancel := until(context.WithoutCancel(ctx), o.ending)
 	var said string // as err, once done
@@ -198,11 +194,10 @@ func (o *operator) show(ctx context.Context, source string) {
 
 // told is a failure as a page tells it.
 func told(err error) error {
-	var panicked *safe.PanicError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &panicked):
+	}
+	if _, ok := errors.AsType[*safe.PanicError](err); ok {
 		return errors.New("that broke off; the log says why")
 	}
 	return errors.New(logging.Redact(exit.Advised(err)))

@@ -104,19 +104,13 @@ func (r *runner) setProblem(text string) (news bool) {
 }
 
 func (r *runner) wake() {
-	select {
-	case r.woken <- struct{}{}:
-	default: // it will look
-	}
+	offer(r.woken, struct{}{}) // else it will look
 }
 
 // stop ends the current run, if there is one, with err as its reason.
 func (r *runner) stop(err error) {
 	if s := r.current(); s != nil {
-		select {
-		case s.over <- err:
-		default: // it is being told already
-		}
+		offer(s.over, err) // else it is being told already
 	}
 }
 
@@ -162,9 +156,7 @@ const forGood = time.Duration(-1)
 func (r *runner) await(ctx context.Context, pause time.Duration) bool {
 	var due <-chan time.Time
 	if pause >= 0 {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		due = timer.C
+		due = time.After(pause)
 	}
 	select {
 	case <-ctx.Done():
@@ -229,8 +221,10 @@ func (r *runner) follow(ctx context.Context) (err error) {
 			err = errors.New("its Follower ended")
 		}
 	}
-	r.end(s)
-	cancel(err) // a Follower that failed places nothing more
+	r.set(nil)
+	s.end()
+	_ = d.jobs.Drop(context.Background(), s.f.SourceID()) // a Local never fails
+	cancel(err)                                           // a Follower that failed places nothing more
 	return errors.Join(err, <-ran, f.Close())
 }
 
@@ -241,13 +235,6 @@ func (r *runner) begin(ctx context.Context, s *run) {
 	if !r.d.schedule(ctx, s.f.SourceID(), r.src.Load()) {
 		r.rediscover(s) // channels may have come or gone
 	}
-}
-
-// end lets no new job come, and waits for those under way.
-func (r *runner) end(s *run) {
-	r.set(nil)
-	s.end()
-	_ = r.d.jobs.Drop(context.Background(), s.f.SourceID()) // a Local never fails
 }
 
 // rediscover has what the Source offers read anew, beside whatever else there is to do.

@@ -25,15 +25,10 @@ import (
 // at looks a Source up as it stands now: it is read anew. What is read stays out of the board, where it could take the
 // place of something newer, or bring a Source back that was forgotten meanwhile.
 func (d *Daemon) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
-	if !d.listeners.isOpen() {
-		return nil, nil, errStarting
-	}
-	known, err := d.st.Source(ctx, name)
+	known, err := d.source(ctx, name)
 	src, configured := d.sources.config().Source(name)
 	switch {
-	case errors.Is(err, store.ErrNotFound) && !configured:
-		return nil, nil, console.ErrUnknown
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, console.ErrUnknown) && configured: // nothing of it is known yet
 	case err != nil:
 		return nil, nil, err
 	default:
@@ -129,12 +124,14 @@ func beginning(set *report.SetStatus, row *store.Set) store.Micros {
 	return first
 }
 
-// How much of each kind the page of a Source shows.
+// How much of each kind pages show.
 const (
 	shownItems  = 50
 	shownEvents = 50
 	shownRuns   = 20 // of each set
 	shownDays   = 30
+	shownSpans  = 2000 // of a timeline
+	shownHits   = 100  // of a search
 )
 
 // runs are those of all sets, newest first.
@@ -184,9 +181,6 @@ func (k *dashboard) documents(ctx context.Context, source int64, set *report.Set
 	return out, nil
 }
 
-// shownSpans is how many pieces of evidence a timeline shows.
-const shownSpans = 2000
-
 // firstInstant and lastInstant enclose all that documents may tell of.
 const firstInstant, lastInstant = store.Micros(-1) << 61, store.Micros(1) << 61
 
@@ -194,7 +188,7 @@ const firstInstant, lastInstant = store.Micros(-1) << 61, store.Micros(1) << 61
 func (k *dashboard) Timeline(ctx context.Context, name string, set int64, from, until time.Time) (console.Timeline,
 	error) {
 	var out console.Timeline
-	known, err := k.source(ctx, name)
+	known, err := k.d.source(ctx, name)
 	if err != nil {
 		return out, err
 	}
@@ -223,15 +217,12 @@ func newestSpans(spans []store.Span) []store.Span {
 	return slices.Delete(spans, oldest, oldest+1)
 }
 
-// shownHits is how many resources a search shows.
-const shownHits = 100
-
 // source is a Source's record.
-func (k *dashboard) source(ctx context.Context, name string) (store.Source, error) {
-	if !k.d.listeners.isOpen() {
+func (d *Daemon) source(ctx context.Context, name string) (store.Source, error) {
+	if !d.listeners.isOpen() {
 		return store.Source{}, errStarting
 	}
-	known, err := k.d.st.Source(ctx, name)
+	known, err := d.st.Source(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return known, console.ErrUnknown
 	}
@@ -241,7 +232,7 @@ func (k *dashboard) source(ctx context.Context, name string) (store.Source, erro
 // Find implements console.Data.
 func (k *dashboard) Find(ctx context.Context, name, text string) (console.Found, error) {
 	var out console.Found
-	known, err := k.source(ctx, name)
+	known, err := k.d.source(ctx, name)
 	if errors.Is(err, console.ErrUnknown) {
 		if _, configured := k.d.sources.config().Source(name); configured { // nothing of it is known yet
 			return console.Found{Complete: true}, nil
@@ -261,7 +252,7 @@ func (k *dashboard) Find(ctx context.Context, name, text string) (console.Found,
 // Resource implements console.Data.
 func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.ResourceView, error) {
 	out := console.ResourceView{Listing: report.Listing{URI: uri}}
-	known, err := k.source(ctx, name)
+	known, err := k.d.source(ctx, name)
 	if err != nil {
 		return out, err
 	}
@@ -294,7 +285,7 @@ func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.Res
 // Open implements console.Data. The mirror is opened for this one file: what the daemon holds open is its Follower's.
 func (k *dashboard) Open(ctx context.Context, name, uri string) (io.ReadCloser, console.FileInfo, error) {
 	var info console.FileInfo
-	known, err := k.source(ctx, name)
+	known, err := k.d.source(ctx, name)
 	if err != nil {
 		return nil, info, err
 	}
@@ -318,12 +309,11 @@ func (k *dashboard) Open(ctx context.Context, name, uri string) (io.ReadCloser, 
 	}
 	f, found, err := o.Target.Mirror.Open(ctx, r.Key)
 	if err != nil {
+		text := exit.Advised(err)
 		if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrNotRegular) {
-			err = errors.New("its file is not what it was: `resyncd verify --repair` mends that")
-		} else {
-			err = errors.New(exit.Advised(err))
+			text = "its file is not what it was: `resyncd verify --repair` mends that"
 		}
-		return nil, info, errors.Join(err, o.Close())
+		return nil, info, errors.Join(errors.New(text), o.Close())
 	}
 	info = console.FileInfo{Name: fileName(r), Type: r.Have.Type, Length: found.Length,
 		Modified: r.Have.Version.Until.Time()}
