@@ -50,9 +50,22 @@ type Options struct {
 type Auth struct{ User, Password, Token string }
 
 const (
-	readTime = 10 * time.Second
-	scrapes  = 4 // answers to /metrics at once
-	makers   = 8 // pages that are made at once
+	headerTime  = 5 * time.Second
+	requestTime = 10 * time.Second
+	readTime    = 10 * time.Second // for what is shown
+	answerTime  = requestTime + readTime + 10*time.Second
+	idleTime    = 30 * time.Second
+	stopTime    = 3 * time.Second
+	headerBytes = 16 << 10
+	connections = 256
+
+	scrapes = 4 // answers to /metrics at once
+	makers  = 8 // pages that are made at once
+
+	listeners  = 64
+	pace       = 500 * time.Millisecond // between two events
+	heartbeat  = 15 * time.Second
+	streamTime = 10 * time.Second // how long a listener may take for one event
 )
 
 // New makes the handler of the console's listener.
@@ -192,16 +205,6 @@ func (c *console) scrape(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-const (
-	headerTime  = 5 * time.Second
-	requestTime = 10 * time.Second
-	answerTime  = requestTime + readTime + 10*time.Second
-	idleTime    = 30 * time.Second
-	stopTime    = 3 * time.Second
-	headerBytes = 16 << 10
-	connections = 256
-)
-
 // Serve answers on a listener, which it closes, until ctx ends; then requests have 3 s to end.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	var protocols http.Protocols
@@ -220,13 +223,6 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return gate.Serve(context.WithValue(ctx, endingKey{}, ctx), server,
 		gate.Options{Listener: listener, MaxConns: connections, Grace: stopTime, Log: log})
 }
-
-const (
-	listeners  = 64
-	pace       = 500 * time.Millisecond // between two events
-	heartbeat  = 15 * time.Second
-	streamTime = 10 * time.Second // how long a listener may take for one event
-)
 
 // events tells a listener that pages have something new.
 func (c *console) events(w http.ResponseWriter, r *http.Request) {
@@ -251,11 +247,6 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(out, "retry: 3000\nevent: hello\ndata: {}\n\n"); err != nil {
 		return
 	}
-	c.tell(ctx, out, changed)
-}
-
-// tell joins events that come close together.
-func (c *console) tell(ctx context.Context, out io.Writer, changed <-chan struct{}) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for n := int64(1); ; {

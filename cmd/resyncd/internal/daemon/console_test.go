@@ -45,7 +45,7 @@ func furnish(t testing.TB) *furnished {
 	cfg.Sources = []config.Source{src}
 	d.sources.cfg = cfg
 	d.engine = &syncengine.Engine{Store: d.st, Now: time.Now}
-	d.listeners.open(callback.New(callback.Options{}))
+	d.listeners.behind.Store(callback.New(callback.Options{}))
 	f := &furnished{Daemon: d, desk: &dashboard{d}}
 	ctx := t.Context()
 	for _, name := range []string{"lib", "old"} {

@@ -169,13 +169,17 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.keeper = subscribe.New(subscribe.Options{
 		Store: st, Send: d.client.Send, Callback: func(token string) string { return d.listeners.base + "/" + token },
-		Now: d.o.Now, Log: d.o.Log, Rediscover: d.rediscover, Changed: d.subscriptionChanged,
+		Now: d.o.Now, Log: d.o.Log, Rediscover: d.rediscover,
+		Changed: func(sub store.Subscription) {
+			d.listeners.behind.Load().Changed(sub)
+			d.hubs.changed(&sub)
+		},
 	})
 	door := callback.New(d.callbackOptions(cfg))
 	// Hubs may verify while they are being asked, so who answers them comes before who asks (S-23).
 	d.parts.tools = append(d.parts.tools, d.parts.start(ctx, "keep deliveries", door.Run))
 	door.SetReady(true)
-	d.listeners.open(door)
+	d.listeners.behind.Store(door)
 	if err := errors.Join(d.hubs.unsubscribeRemoved(ctx), d.hubs.checkBase(ctx, d.listeners.base)); err != nil {
 		return err
 	}

@@ -50,8 +50,6 @@ func (o *listeners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "starting", http.StatusServiceUnavailable)
 }
 
-func (o *listeners) open(c *callback.Callback) { o.behind.Store(c) }
-
 // isOpen reports that the store is open, and hubs are answered.
 func (o *listeners) isOpen() bool { return o.behind.Load() != nil }
 
@@ -146,9 +144,7 @@ func (d *Daemon) callbackOptions(cfg *config.Config) callback.Options {
 		TooLarge: d.hint, Doubtful: d.hint,
 		Moved: func(sub store.Subscription, _ string) {
 			if r := d.sources.of(sub.SourceID); r != nil {
-				if s := r.current(); s != nil {
-					r.rediscover(s)
-				}
+				r.rediscover()
 			}
 		},
 		Observe: callback.Observer{
@@ -199,12 +195,6 @@ func (d *Daemon) hint(source, set int64) {
 	if s := d.sources.runOf(source); s != nil {
 		s.f.Hint(set)
 	}
-}
-
-// subscriptionChanged is told of each change of a subscription.
-func (d *Daemon) subscriptionChanged(sub store.Subscription) {
-	d.listeners.behind.Load().Changed(sub)
-	d.hubs.changed(&sub)
 }
 
 // offered passes on which channels discovery found, and warns where their hubs cannot reach us.

@@ -121,7 +121,9 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		took := max(m.Took.Microseconds(), 0)
 		d.sampler.add(store.Point{SourceID: id, Pushes: 1, Latency: took, LatencyMost: took})
 		d.board.changed(r.name)
-		say.mirrored(&m)
+		say("notification carried out", slog.Int64("set_id", m.SetID), slog.Int("changes", m.Changes),
+			slog.Int("owed", m.Owed),
+			slog.Duration("took", m.Took.Round(time.Microsecond)), slog.Time("until", m.Until.Time()))
 	}, also.Mirrored)
 	o.Gap = both(func(g store.Gap) {
 		if r.gapChanged(&g) {
@@ -220,12 +222,6 @@ func (say sayer) pulled(r *syncengine.Result) {
 		attrs = append(attrs, slog.String("problem", logging.Redact(r.Problem)))
 	}
 	say("pulled", attrs...)
-}
-
-func (say sayer) mirrored(m *syncengine.Mirrored) {
-	say("notification carried out", slog.Int64("set_id", m.SetID), slog.Int("changes", m.Changes),
-		slog.Int("owed", m.Owed),
-		slog.Duration("took", m.Took.Round(time.Microsecond)), slog.Time("until", m.Until.Time()))
 }
 
 func (say sayer) gap(g *store.Gap) {

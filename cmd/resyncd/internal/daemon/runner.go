@@ -211,7 +211,12 @@ func (r *runner) follow(ctx context.Context) (err error) {
 	go func() { ran <- d.parts.guarded(func() error { return f.Run(running) }) }()
 	r.set(s)
 	d.board.changed(r.name)
-	r.begin(ctx, s)
+	// Jobs may come now. The first ones: what waits in the inbox, what is offered now, and a pull that fell due
+	// while nobody followed the Source.
+	d.jobs.put(f.SourceID(), queue.KindNotify, time.Time{})
+	if !d.schedule(ctx, f.SourceID(), r.src.Load()) {
+		r.rediscover() // channels may have come or gone
+	}
 	select {
 	case <-ctx.Done():
 	case err = <-s.over:
@@ -223,23 +228,15 @@ func (r *runner) follow(ctx context.Context) (err error) {
 	}
 	r.set(nil)
 	s.end()
-	_ = d.jobs.Drop(context.Background(), s.f.SourceID()) // a Local never fails
-	cancel(err)                                           // a Follower that failed places nothing more
+	_ = d.jobs.Drop(context.Background(), f.SourceID()) // a Local never fails
+	cancel(err)                                         // a Follower that failed places nothing more
 	return errors.Join(err, <-ran, f.Close())
 }
 
-// begin lets jobs come to a new run, and asks for the first ones: what waits in the inbox, what is offered now, and a
-// pull that fell due while nobody followed the Source.
-func (r *runner) begin(ctx context.Context, s *run) {
-	r.d.jobs.put(s.f.SourceID(), queue.KindNotify, time.Time{})
-	if !r.d.schedule(ctx, s.f.SourceID(), r.src.Load()) {
-		r.rediscover(s) // channels may have come or gone
-	}
-}
-
-// rediscover has what the Source offers read anew, beside whatever else there is to do.
-func (r *runner) rediscover(s *run) {
-	if !s.enter() {
+// rediscover has what the Source offers read anew, where it is followed, beside whatever else there is to do.
+func (r *runner) rediscover() {
+	s := r.current()
+	if s == nil || !s.enter() {
 		return
 	}
 	go func() {

@@ -22,6 +22,14 @@ const (
 	// clockEvery is how often the wall clock is held against the monotonic one; a difference of clockJump is told.
 	clockEvery = 15 * time.Second
 	clockJump  = 10 * time.Second
+	// writeTime is how long a write may take, also the last one: other writes go before it, so a short time would tell
+	// of failures that are none.
+	writeTime = 10 * time.Second
+
+	tidyEvery  = time.Hour
+	tidyFirst  = time.Minute // after the start, which has enough to do
+	tidyPause  = 100 * time.Millisecond
+	scrubEvery = 10 * time.Minute
 )
 
 // sampler adds up what happens to Sources and writes it down once a minute. Whatever happens costs an addition; a store
@@ -140,10 +148,6 @@ func (d *Daemon) loadDay(ctx context.Context) {
 	d.stateTroubles(ctx, d.sampler.load(ctx), "the history of the last day cannot be read; it is tried again")
 }
 
-// writeTime is how long a write may take, also the last one: other writes go before it, so a short time would tell of
-// failures that are none.
-const writeTime = 10 * time.Second
-
 func (d *Daemon) clockJumped(ctx context.Context, by time.Duration) {
 	d.metrics.Count(console.ClockJumps, "", "", 1)
 	what := "the wall clock was set forward, or the machine slept"
@@ -187,13 +191,6 @@ func lastDay(now time.Time, past []store.Point, waiting store.Point) []store.Poi
 	}
 	return sums
 }
-
-const (
-	tidyEvery  = time.Hour
-	tidyFirst  = time.Minute // after the start, which has enough to do
-	tidyPause  = 100 * time.Millisecond
-	scrubEvery = 10 * time.Minute
-)
 
 // maintain keeps the database small, until ctx ends.
 func (d *Daemon) maintain(ctx context.Context) error {

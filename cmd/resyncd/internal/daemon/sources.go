@@ -247,8 +247,8 @@ func (r *runner) agree(src *config.Source) {
 	if id, err := r.known(); err == nil {
 		r.d.keeper.SetSource(id, plan(src))
 	}
-	if s := r.current(); s != nil {
-		r.rediscover(s) // channels may be wanted that nobody asked for before
+	if r.current() != nil {
+		r.rediscover() // channels may be wanted that nobody asked for before
 	} else {
 		r.wake()
 	}
