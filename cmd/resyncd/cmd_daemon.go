@@ -163,7 +163,7 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	show := &demoShow{sh: sh, found: map[int64]time.Time{}}
-	relay, err := hub.New(hub.Options{Base: hubURL, State: state, Client: client, Log: sh.log, Tamper: show.tamper})
+	relay, err := hub.New(hub.Options{Base: hubURL, State: state, Client: client, Log: sh.log, Lose: show.loses})
 	if err != nil {
 		return err
 	}
@@ -256,22 +256,21 @@ func (s *demoShow) line(format string, args ...any) {
 	_ = s.sh.Print(s.sh.Now().UTC().Format("15:04:05.000")+"  "+format+"\n", args...)
 }
 
-// tamper is the hub's: it loses a Change Notification now and then, always another one than the last.
-func (s *demoShow) tamper(d hub.Delivery) hub.Action {
-	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]),
-		string(rsdoc.KindChangeNotification)) {
-		return hub.Deliver
+// loses is the hub's: it loses a Change Notification now and then, always another one than the last.
+func (s *demoShow) loses(number int64, attempt int, body []byte) bool {
+	if attempt > 0 || !strings.Contains(string(body[:min(len(body), 4096)]), string(rsdoc.KindChangeNotification)) {
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since++
 	now := s.sh.Now()
 	if s.lost.IsZero() || s.since < 2 || s.since < demoLoses && now.Sub(s.lost) < demoLosesAfter {
-		return hub.Deliver
+		return false
 	}
 	s.since, s.lost = 0, now
-	s.line("the hub loses notification %d on purpose: a gap", d.Number)
-	return hub.Drop
+	s.line("the hub loses notification %d on purpose: a gap", number)
+	return true
 }
 
 func (s *demoShow) mirrored(m syncengine.Mirrored) {

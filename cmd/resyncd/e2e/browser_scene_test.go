@@ -88,7 +88,7 @@ func newScene(t *testing.T) *scene {
 	bed, dir := newBed(t), t.TempDir()
 	relayAt, hubURL := bed.listen()
 	hubURL += "/"
-	bed.hub(dir, relayAt, hub.Options{Base: hubURL, Tamper: s.tamper})
+	bed.hub(dir, relayAt, hub.Options{Base: hubURL, Lose: s.lose})
 	peer := func(o source.Options, resources int) (*source.Source, string) {
 		at, url := bed.listen()
 		o.Base = url
@@ -203,13 +203,8 @@ func (s *scene) settle(t *testing.T) {
 	}
 }
 
-// tamper is the hub's.
-func (s *scene) tamper(hub.Delivery) hub.Action {
-	if s.loses.CompareAndSwap(true, false) {
-		return hub.Drop
-	}
-	return hub.Deliver
-}
+// lose is the hub's.
+func (s *scene) lose(int64, int, []byte) bool { return s.loses.CompareAndSwap(true, false) }
 
 // gap has the hub lose what it hears of a change, so that archive's next notification opens a gap.
 func (s *scene) gap(t *testing.T, n int) {

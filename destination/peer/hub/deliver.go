@@ -197,21 +197,15 @@ func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notifi
 		method = websub.SHA1
 	}
 	h.mu.Unlock()
-	action := Deliver
-	if h.o.Tamper != nil {
-		action = h.o.Tamper(Delivery{n.Topic, sub.ID, n.Number, attempt, n.Body})
-	}
 	signature := ""
 	if secret != "" {
 		signature = websub.Sign(method, secret, n.Body)
 	}
 	r := result{done: true}
+	lost := h.o.Lose != nil && h.o.Lose(n.Number, attempt, n.Body)
 	began := time.Now()
-	if action != Drop {
+	if !lost {
 		r = h.post(ctx, sub, n, signature)
-	}
-	if action == Double && r.done {
-		h.post(ctx, sub, n, signature)
 	}
 	took := time.Since(began)
 	if ctx.Err() != nil && !r.done { // we broke it off ourselves
@@ -282,23 +276,4 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 		"attempt", sub.Attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
 	h.postpone(sub, wait)
 	return false
-}
-
-// Action is what becomes of a delivery.
-type Action int
-
-// The actions.
-const (
-	Deliver Action = iota
-	Drop           // the hub believes that it was delivered
-	Double
-)
-
-// Delivery is one notification on its way to one subscriber.
-type Delivery struct {
-	Topic        string
-	Subscription int64
-	Number       int64 // of the notification within its topic
-	Attempt      int   // 0 for the first
-	Body         []byte
 }

@@ -87,10 +87,7 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := url.Parse(o.Base)
-	if err != nil {
-		return nil, err
-	}
+	base, _ := url.Parse(o.Base) // it was parsed before
 	h := &Hub{
 		o: o, net: net, topics: topics, path: base.EscapedPath(),
 		places: places{
@@ -140,15 +137,11 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err := h.recordProgress(hard); err != nil && !errors.Is(err, store.ErrFull) && failure == nil {
 		failure = unwritable(err)
 	}
-	h.setPhase(stopped)
+	h.mu.Lock()
+	h.phase = stopped
+	h.mu.Unlock()
 	h.writes.running.Wait()
 	return failure
-}
-
-func (h *Hub) setPhase(p phase) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.phase = p
 }
 
 func (h *Hub) load(ctx context.Context, spawn func(task func(context.Context))) error {
@@ -293,8 +286,9 @@ type Options struct {
 	Signature websub.Method
 
 	Log *slog.Logger
-	// Tamper decides about each delivery, for demonstrations.
-	Tamper func(Delivery) Action
+	// Lose says which deliveries never go out although the hub believes so, for demonstrations. The first attempt is 0,
+	// and number that of the notification within its topic.
+	Lose func(number int64, attempt int, body []byte) bool
 
 	// For tests: other bounds, and how many times as long as usual a publisher waits for new subscribers.
 	defaultLease     time.Duration

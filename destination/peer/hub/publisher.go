@@ -172,7 +172,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 		switch t := h.registry.topics[topic]; {
 		case t == nil: // nobody is there to tell
 		case t.reading || !t.Pinged.Known():
-			c.Pings = append(c.Pings, hubstate.Ping{Topic: topic, At: now})
+			c.Pings = append(c.Pings, hubstate.Topic{URL: topic, Pinged: now})
 		default: // it is noted, and nobody has begun to look
 			h.readSooner(t)
 		}
@@ -268,11 +268,11 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	defer h.places.reading.leave()
 	h.mu.Lock()
 	req := fetch.Request{URL: t.URL, ETag: t.ETag, LastModified: t.LastModified, NoCache: true, MaxBytes: h.o.maxBody}
-	look := &hubstate.Look{Topic: t.URL, ETag: t.ETag, LastModified: t.LastModified, Digest: t.Digest, Ping: t.Pinged}
+	look := t.Topic
 	h.mu.Unlock()
-	note, err := h.fetch(ctx, req, look)
+	note, err := h.fetch(ctx, req, &look)
 	if err == nil {
-		c := hubstate.Commit{Looks: []hubstate.Look{*look}}
+		c := hubstate.Commit{Looks: []hubstate.Topic{look}}
 		if note != nil {
 			c.Notifications = append(c.Notifications, note)
 		}
@@ -291,7 +291,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.readLater(t)
 	h.mu.Unlock()
 	if givenUp { // the ping is answered all the same
-		_ = h.commit(ctx, &hubstate.Commit{Looks: []hubstate.Look{*look}})
+		_ = h.commit(ctx, &hubstate.Commit{Looks: []hubstate.Topic{look}})
 	}
 }
 
@@ -314,21 +314,21 @@ func (h *Hub) readAgain(t *topic, err error) bool {
 }
 
 // looked brings a topic up to what was recorded of a look. h.mu is held.
-func (h *Hub) looked(l *hubstate.Look) {
-	t := h.registry.topics[l.Topic]
+func (h *Hub) looked(l *hubstate.Topic) {
+	t := h.registry.topics[l.URL]
 	if t == nil {
 		return
 	}
 	if t.Digest == l.Digest {
 		t.ETag, t.LastModified = l.ETag, l.LastModified
 	}
-	if t.Pinged <= l.Ping {
+	if t.Pinged <= l.Pinged {
 		t.Pinged, t.tries = store.NoTime, 0
 	}
 }
 
 // fetch asks for the content of a topic and completes look; nil if nothing is new.
-func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look) (*hubstate.Notification, error) {
+func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Topic) (*hubstate.Notification, error) {
 	resp, err := h.topics.Get(ctx, req)
 	if isEmpty(err) { // there is nothing to relay: what it has to say comes as content, or not at all
 		return nil, nil

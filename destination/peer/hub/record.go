@@ -175,8 +175,7 @@ func (h *Hub) recordProgress(ctx context.Context) error {
 			continue
 		}
 		subs = append(subs, sub)
-		c.Progress = append(c.Progress, hubstate.Progress{SubscriptionID: sub.ID, Cursor: sub.Cursor,
-			Attempts: sub.Attempts, Next: sub.Next, Delivered: sub.Delivered, Dropped: sub.Dropped})
+		c.Progress = append(c.Progress, sub.Subscription)
 		sub.Delivered, sub.Dropped = 0, 0
 	}
 	h.mu.Unlock()
@@ -212,8 +211,8 @@ func (h *Hub) readable(c *hubstate.Commit) {
 		}
 	}
 	for _, p := range c.Pings {
-		if t := h.registry.topics[p.Topic]; t != nil {
-			t.Pinged = max(p.At, t.Pinged+1)
+		if t := h.registry.topics[p.URL]; t != nil {
+			t.Pinged = max(p.Pinged, t.Pinged+1)
 			t.tries = 0
 			h.readLater(t)
 		}

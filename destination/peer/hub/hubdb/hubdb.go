@@ -145,7 +145,7 @@ func (t *commit) apply(c *hubstate.Commit) {
 	for _, p := range c.Pings {
 		// Later than the one before in any case, so that a look never answers a ping that came after it.
 		t.tx.Exec("UPDATE hub_topic SET pinged = max(?, coalesce(pinged + 1, ?)) WHERE url = ?",
-			int64(p.At), int64(p.At), p.Topic)
+			int64(p.Pinged), int64(p.Pinged), p.URL)
 	}
 	for i := range c.Progress {
 		t.progress(&c.Progress[i])
@@ -155,7 +155,7 @@ func (t *commit) apply(c *hubstate.Commit) {
 		t.tx.Exec(`UPDATE hub_topic SET etag = CASE WHEN digest = ?1 THEN ?2 ELSE etag END,
 				last_modified = CASE WHEN digest = ?1 THEN ?3 ELSE last_modified END,
 				pinged = CASE WHEN pinged > ?4 THEN pinged END WHERE url = ?5`,
-			l.Digest[:], l.ETag, l.LastModified, int64(l.Ping), l.Topic)
+			l.Digest[:], l.ETag, l.LastModified, int64(l.Pinged), l.URL)
 	}
 	for topic := range t.touched {
 		trim(t.tx, topic, c.Keep, c.KeepBytes)
@@ -176,11 +176,11 @@ func (t *commit) notification(n *hubstate.Notification) {
 		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], column.NotNil(n.Body))
 }
 
-func (t *commit) progress(p *hubstate.Progress) {
+func (t *commit) progress(p *hubstate.Subscription) {
 	var topic int64
 	if t.tx.Get(`UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
 			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
-		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic) {
+		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.ID}, &topic) {
 		t.touched[topic] = true
 	}
 }

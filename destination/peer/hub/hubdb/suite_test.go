@@ -136,7 +136,7 @@ func testSubscribe(b *bench) {
 	if two.Cursor != 2 || two.TopicID != one.TopicID {
 		b.Fatalf("a new one begins behind the newest notification: %+v", two)
 	}
-	b.commit(hubstate.Commit{Progress: []hubstate.Progress{{SubscriptionID: one.ID, Cursor: 1, Attempts: 3, Next: 90, Delivered: 1, Dropped: 2}}})
+	b.commit(hubstate.Commit{Progress: []hubstate.Subscription{{ID: one.ID, Cursor: 1, Attempts: 3, Next: 90, Delivered: 1, Dropped: 2}}})
 	again, _, err := b.st.Subscribe(b.ctx, hubstate.Subscription{Topic: "t", Callback: "c1", Verified: 50, Expires: 300})
 	b.ok(err)
 	want := hubstate.Subscription{ID: one.ID, TopicID: one.TopicID, Topic: "t", Callback: "c1", Verified: 50, Expires: 300,
@@ -177,10 +177,10 @@ func testCommit(b *bench) {
 	b.same("topic", hubstate.Topic{ID: one.TopicID, URL: "t", Last: 2, Digest: sha256.Sum256(nil), Pinged: store.NoTime}, b.topic("t"))
 
 	// What everybody is done with goes; a cursor does not go back; strangers are passed over.
-	b.commit(hubstate.Commit{Progress: []hubstate.Progress{
-		{SubscriptionID: one.ID, Cursor: 1, Next: store.NoTime, Delivered: 1}, {SubscriptionID: 999, Cursor: 5}}})
+	b.commit(hubstate.Commit{Progress: []hubstate.Subscription{
+		{ID: one.ID, Cursor: 1, Next: store.NoTime, Delivered: 1}, {ID: 999, Cursor: 5}}})
 	b.same("after the first", []string{"2:"}, b.bodies(one.TopicID, 0))
-	b.commit(hubstate.Commit{Progress: []hubstate.Progress{{SubscriptionID: one.ID, Cursor: 0, Next: 50, Attempts: 2}}})
+	b.commit(hubstate.Commit{Progress: []hubstate.Subscription{{ID: one.ID, Cursor: 0, Next: 50, Attempts: 2}}})
 	all, err := b.st.Subscriptions(b.ctx)
 	b.ok(err)
 	if s := all[0]; s.Cursor != 1 || s.Attempts != 2 || s.Next != 50 || s.Delivered != 1 {
@@ -189,7 +189,7 @@ func testCommit(b *bench) {
 	b.same("the other topic", []string{"1:o"}, b.bodies(other.TopicID, 0))
 	second := b.subscribe("t", "c2", 10, 100)
 	b.publish("t", "d")
-	b.commit(hubstate.Commit{Progress: []hubstate.Progress{{SubscriptionID: second.ID, Cursor: 3}}})
+	b.commit(hubstate.Commit{Progress: []hubstate.Subscription{{ID: second.ID, Cursor: 3}}})
 	b.same("the slowest decides", []string{"2:", "3:d"}, b.bodies(one.TopicID, 0))
 }
 
@@ -212,22 +212,22 @@ func testBounds(b *bench) {
 
 func testLooks(b *bench) {
 	b.subscribe("t", "c", 10, 100)
-	b.commit(hubstate.Commit{Pings: []hubstate.Ping{{Topic: "t", At: 50}, {Topic: "none", At: 50}}})
+	b.commit(hubstate.Commit{Pings: []hubstate.Topic{{URL: "t", Pinged: 50}, {URL: "none", Pinged: 50}}})
 	if t := b.topic("t"); t.Pinged != 50 {
 		b.Fatalf("%+v", t)
 	}
-	b.commit(hubstate.Commit{Pings: []hubstate.Ping{{Topic: "t", At: 40}}})
+	b.commit(hubstate.Commit{Pings: []hubstate.Topic{{URL: "t", Pinged: 40}}})
 	if t := b.topic("t"); t.Pinged != 51 {
 		b.Fatalf("a ping of a clock that went back: %+v", t)
 	}
 	digest := sha256.Sum256([]byte("a"))
 	b.commit(hubstate.Commit{Notifications: []*hubstate.Notification{note("t", "a")},
-		Looks: []hubstate.Look{{Topic: "t", ETag: "e", LastModified: "l", Digest: digest, Ping: 50}}})
+		Looks: []hubstate.Topic{{URL: "t", ETag: "e", LastModified: "l", Digest: digest, Pinged: 50}}})
 	if t := b.topic("t"); t.Pinged != 51 || t.ETag != "e" || t.LastModified != "l" || t.Digest != digest {
 		b.Fatalf("a look that began before the last ping: %+v", t)
 	}
 	b.publish("t", "fat")
-	b.commit(hubstate.Commit{Looks: []hubstate.Look{{Topic: "t", ETag: "e", Digest: digest, Ping: 51}}})
+	b.commit(hubstate.Commit{Looks: []hubstate.Topic{{URL: "t", ETag: "e", Digest: digest, Pinged: 51}}})
 	b.reopen()
 	if t := b.topic("t"); t.Pinged.Known() || t.ETag != "" || t.LastModified != "" || t.Digest != sha256.Sum256([]byte("fat")) {
 		b.Fatalf("a look at older content: %+v", t)
@@ -238,7 +238,7 @@ func testEnd(b *bench) {
 	one, two, other := b.subscribe("t", "c1", 10, 100), b.subscribe("t", "c2", 10, 100), b.subscribe("o", "c", 10, 100)
 	b.publish("t", "a", "b")
 	b.publish("o", "x")
-	b.commit(hubstate.Commit{Progress: []hubstate.Progress{{SubscriptionID: two.ID, Cursor: 1}}})
+	b.commit(hubstate.Commit{Progress: []hubstate.Subscription{{ID: two.ID, Cursor: 1}}})
 	b.ok(b.st.End(b.ctx))
 	b.ok(b.st.End(b.ctx, one.ID, 999))
 	b.same("what the other one waits for", []string{"2:b"}, b.bodies(two.TopicID, 0))
@@ -350,7 +350,7 @@ func testModel(t *testing.T, rt *rapid.T) {
 			if len(subs) > 0 {
 				s := &subs[rapid.IntRange(0, len(subs)-1).Draw(rt, "who")]
 				s.cursor = rapid.Int64Range(s.cursor, last).Draw(rt, "cursor")
-				b.commit(hubstate.Commit{Progress: []hubstate.Progress{{SubscriptionID: s.id, Cursor: s.cursor}}, Keep: keep})
+				b.commit(hubstate.Commit{Progress: []hubstate.Subscription{{ID: s.id, Cursor: s.cursor}}, Keep: keep})
 			}
 		case 4:
 			if len(subs) > 0 {

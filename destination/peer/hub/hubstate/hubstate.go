@@ -57,36 +57,17 @@ type Notification struct {
 	Body     []byte
 }
 
-// Progress is what became of deliveries. Its counts are added; a Cursor behind the recorded one changes nothing.
-type Progress struct {
-	SubscriptionID     int64
-	Cursor             int64
-	Attempts           int
-	Next               store.Micros
-	Delivered, Dropped int64
-}
-
-// Ping notes that a publisher said that a topic changed.
-type Ping struct {
-	Topic string
-	At    store.Micros
-}
-
-// Look is what the URL of a topic showed. It answers the pings up to Ping; validators count while Digest is that of the
-// newest content.
-type Look struct {
-	Topic              string
-	ETag, LastModified string
-	Digest             [32]byte
-	Ping               store.Micros
-}
-
 // Commit is one durable step of the hub. What is about ended topics or subscriptions is passed over.
 type Commit struct {
 	Notifications []*Notification // in the order in which they are to be delivered
-	Progress      []Progress
-	Pings         []Ping
-	Looks         []Look
+	// Progress is what became of deliveries: ID, Cursor, Attempts and Next count, and Delivered and Dropped are added. A
+	// Cursor behind the recorded one changes nothing.
+	Progress []Subscription
+	// Pings are the URLs of topics that changed, as a publisher said at Pinged.
+	Pings []Topic
+	// Looks are what URLs of topics showed. One answers the pings up to Pinged; its validators count while Digest is
+	// that of the newest content.
+	Looks []Topic
 	// Keep and KeepBytes bound what a topic keeps: beyond them all but the newest go, oldest first (F94). 0: no bound.
 	Keep, KeepBytes int64
 	// Readable, unless nil, is called once all of this can be read and numbers are given: before it survives a power
