@@ -130,21 +130,12 @@ func fail(w http.ResponseWriter, err error) {
 
 // open reports whether the hub is running; while it reads its state, the request waits a little.
 func (h *Hub) open(ctx context.Context) bool {
-	if h.isRunning() {
-		return true
-	}
-	late := time.NewTimer(openTime)
-	defer late.Stop()
 	select {
 	case <-h.opened:
 	case <-h.halt:
-	case <-late.C:
+	case <-time.After(openTime):
 	case <-ctx.Done():
 	}
-	return h.isRunning()
-}
-
-func (h *Hub) isRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.phase == running

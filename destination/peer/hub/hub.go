@@ -94,7 +94,8 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 			quick: make(pool, 512), slow: make(pool, 128), failing: make(pool, failingDeliveries),
 			reading: make(pool, 16), bodies: make(pool, 32),
 		},
-		registry: newRegistry(), requests: newRequests(o.verifyRate), claims: claims{},
+		registry: registry{topics: map[string]*topic{}, bySite: map[string]int{}},
+		requests: newRequests(o.verifyRate), claims: claims{},
 		writes: writes{moved: map[*subscription]bool{}, failed: make(chan error, 1)},
 		opened: make(chan struct{}), halt: make(chan struct{}),
 	}

@@ -51,8 +51,6 @@ type registry struct {
 	bySite map[string]int // counts, by the site of the callback
 }
 
-func newRegistry() registry { return registry{topics: map[string]*topic{}, bySite: map[string]int{}} }
-
 func (r *registry) find(key pair) *subscription {
 	if t := r.topics[key.topic]; t != nil {
 		return t.subs[key.callback]
@@ -95,18 +93,14 @@ func (r *registry) remove(sub *subscription) {
 	if t.subs[sub.Callback] == sub {
 		delete(t.subs, sub.Callback)
 		r.count--
-		decrease(r.bySite, siteOf(sub.Callback))
+		site := siteOf(sub.Callback)
+		if r.bySite[site]--; r.bySite[site] <= 0 {
+			delete(r.bySite, site)
+		}
 	}
 	if len(t.subs) == 0 && r.topics[t.URL] == t {
 		stopTimer(t.timer)
 		delete(r.topics, t.URL)
-	}
-}
-
-// decrease counts one down, and forgets those that are at none.
-func decrease(counts map[string]int, key string) {
-	if counts[key]--; counts[key] <= 0 {
-		delete(counts, key)
 	}
 }
 

@@ -166,7 +166,7 @@ func (r *rig) start() {
 			r.t.Errorf("close: %v", err)
 		}
 	})
-	for !h.isRunning() {
+	for !h.open(r.t.Context()) {
 		<-time.After(time.Millisecond)
 	}
 }

@@ -266,14 +266,12 @@ func (h *Hub) unsubscribe(ctx context.Context, key pair) {
 	sub := h.registry.find(key)
 	h.mu.Unlock()
 	if sub != nil {
-		h.end(ctx, []*subscription{sub}, "unsubscribed", always)
+		h.end(ctx, []*subscription{sub}, "unsubscribed", nil)
 	}
 }
 
-func always(*subscription) bool { return true }
-
-// end ends the subscriptions for which still is true (under h.mu). Nothing more is delivered even where the state
-// cannot be written; after a restart their leases are looked at again.
+// end ends the subscriptions, with still those alone for which it is true (under h.mu). Nothing more is delivered even
+// where the state cannot be written; after a restart their leases are looked at again.
 func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still func(*subscription) bool) {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -281,7 +279,7 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 	var gone []*subscription
 	h.mu.Lock()
 	for _, sub := range subs {
-		if !sub.ended && still(sub) {
+		if !sub.ended && (still == nil || still(sub)) {
 			h.registry.remove(sub)
 			ids, gone = append(ids, sub.ID), append(gone, sub)
 		}
@@ -325,7 +323,7 @@ func (h *Hub) sweep(ctx context.Context) {
 	h.requests.existing.tidy()
 	h.mu.Unlock()
 	h.end(ctx, over, "its lease is over", func(sub *subscription) bool { return sub.Expires <= now })
-	h.end(ctx, refused, errNotServed.Error(), always)
+	h.end(ctx, refused, errNotServed.Error(), nil)
 	for _, sub := range refused {
 		h.deny(sub.Callback, sub.topic.URL, "", errNotServed.Error())
 	}

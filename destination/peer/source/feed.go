@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -161,13 +162,28 @@ func (f *webFeed) write(d *feed.Document) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// openChangeFeed makes the feed of changes, which reaches back as far as the Change Lists.
-func (s *Source) openChangeFeed() {
+// openFeeds makes the feed of changes, which reaches back as far as the Change Lists, and the record feed if there is
+// one, whose first edits are not pushed.
+func (s *Source) openFeeds() error {
 	s.changeFeed = &webFeed{
 		s: s, kind: changeFeedKind, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
 		size: cmp.Or(s.options.FeedEntries, DefaultFeedEntries), faults: s.options.Faults.OfChanges(),
 		history: s.journal.history,
 	}
+	if s.options.Records == "" {
+		return nil
+	}
+	s.recordFeed = &webFeed{
+		s: s, kind: recordFeedKind, name: recordFeed, archive: recordFeedArchive,
+		title: "Edits of records at " + s.host, faults: s.options.Faults.OfRecords(),
+		size:    cmp.Or(s.options.FeedEntries, DefaultRecordEntries),
+		history: newHistory(s.begin),
+	}
+	s.records = &records{s: s, known: map[[32]byte]int{}}
+	if err := s.records.scan(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRecords, err)
+	}
+	return nil
 }
 
 // feedEntries writes events, newest first.
@@ -193,7 +209,9 @@ func (s *Source) changeEntry(c *event) feed.NewEntry {
 		e.Deleted = true
 		return e
 	}
-	e.Updated = s.changeFeed.faults.Date(e.Updated)
+	if s.changeFeed.faults.Undated {
+		e.Updated = time.Time{}
+	}
 	mediaType := s.mediaType(name)
 	e.Title, e.Author = readable(name), s.host
 	e.Summary = fmt.Sprintf("%s, %d bytes, sha-256:%x", c.kind, c.length, c.sum)

@@ -13,6 +13,7 @@ import (
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source/faults"
+	"resyncd/destination/websub"
 )
 
 // TestFeedPush tells a hub of both feeds over a network, in the three ways.
@@ -53,7 +54,7 @@ func TestFeedPush(t *testing.T) {
 				if publish == PublishTraditional {
 					form, err := url.ParseQuery(string(p.body))
 					want := url.Values{"hub.mode": {"publish"}, "hub.url": {topic}, "hub.topic": {topic}}
-					if diff := cmp.Diff(want, form); diff != "" || err != nil || p.header.Get("Content-Type") != formType {
+					if diff := cmp.Diff(want, form); diff != "" || err != nil || p.header.Get("Content-Type") != websub.FormType {
 						t.Errorf("%s: ping %v, %s", topic, p.header, diff)
 					}
 					continue

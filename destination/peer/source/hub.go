@@ -16,9 +16,7 @@ import (
 
 const (
 	notificationType = "application/xml"
-	formType         = "application/x-www-form-urlencoded"
-	// hubHops is how often a hub may redirect a post.
-	hubHops = 5
+	hubHops          = 5                 // how often a hub may redirect a post
 )
 
 // How a hub that does not take a notification is tried again (P-03).
@@ -61,7 +59,7 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 		// Both names of the topic: hubs know one or the other (P-03).
 		topic := c.s.at(c.name)
 		form := url.Values{"hub.mode": {string(websub.ModePublish)}, "hub.url": {topic}, "hub.topic": {topic}}
-		m.Header = http.Header{"Content-Type": {formType}}
+		m.Header = http.Header{"Content-Type": {websub.FormType}}
 		m.Body = []byte(form.Encode())
 		return m
 	}
@@ -73,7 +71,7 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 // the first may have arrived.
 func (c *channel) post(ctx context.Context, m fetch.Message) error {
 	for refused := 0; ; {
-		if !sleep(ctx, c.pause) {
+		if backoff.Wait(ctx, c.pause) != nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
 		answer, err := c.send(ctx, m)
@@ -127,17 +125,4 @@ func refusal(a *fetch.Answer) error {
 			a.Status, errRefused, body)
 	}
 	return fmt.Errorf("tell the hub: status %d: %w: %q", a.Status, errRefused, body)
-}
-
-// sleep waits and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/websub"
 )
 
 // TestPublish posts over a network, in both ways, to hubs that answer in the ways in use.
@@ -52,7 +53,7 @@ func TestPublish(t *testing.T) {
 					if publish == PublishTraditional {
 						form, err := url.ParseQuery(string(p.body))
 						want := url.Values{"hub.mode": {"publish"}, "hub.url": {topic}, "hub.topic": {topic}}
-						if diff := cmp.Diff(want, form); diff != "" || err != nil || p.header.Get("Content-Type") != formType {
+						if diff := cmp.Diff(want, form); diff != "" || err != nil || p.header.Get("Content-Type") != websub.FormType {
 							t.Errorf("ping %v, %s", p.header, diff)
 						}
 						continue

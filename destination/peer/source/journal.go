@@ -74,21 +74,17 @@ func (l *changeList) closed() bool { return l.until.Known() }
 // `until` and go to the index [9, 12].
 type journal struct {
 	*history
-	lists      []changeList // oldest first, the open one last
-	archived   []changeList // oldest first
-	size       int          // changes in a list
-	keep       int          // closed ones in lists; negative: all
-	archive    int
-	closedOnly bool // the open list is not published
+	options  *Options
+	lists    []changeList // oldest first, the open one last
+	archived []changeList // oldest first
 	// capabilities is since when the Capability List is what it is, and archiving since when there is an archive.
 	capabilities, archiving rsdoc.Micros
 }
 
-func newJournal(o Options, from rsdoc.Micros) *journal {
+func newJournal(o *Options, from rsdoc.Micros) *journal {
 	return &journal{
-		history: newHistory(from), size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive,
-		closedOnly: o.ClosedLists, lists: []changeList{newChangeList(from, 0)}, capabilities: from,
-		archiving: rsdoc.NoTime,
+		history: newHistory(from), options: o, lists: []changeList{newChangeList(from, 0)},
+		capabilities: from, archiving: rsdoc.NoTime,
 	}
 }
 
@@ -103,18 +99,19 @@ func (j *journal) add(c event) (full bool) {
 	j.history.add(c)
 	l := j.open()
 	l.last++
-	return l.last-l.first >= j.size
+	return l.last-l.first >= j.options.ChangeListSize
 }
 
 func (j *journal) rotate(at rsdoc.Micros) {
 	indexed := j.indexed()
 	j.open().until = at
 	j.lists = append(j.lists, newChangeList(at, j.total()))
-	if n := len(j.lists) - 1 - j.keep; j.keep >= 0 && n > 0 {
+	if keep := j.options.KeepChangeLists; keep >= 0 && len(j.lists)-1 > keep {
+		n := len(j.lists) - 1 - keep
 		j.archived = append(j.archived, j.lists[:n]...)
 		j.lists = slices.Delete(j.lists, 0, n)
 	}
-	if n := len(j.archived) - j.archive; n > 0 {
+	if n := len(j.archived) - j.options.Archive; n > 0 {
 		j.archived = slices.Delete(j.archived, 0, n)
 	}
 	j.forget(j.all()[0].first)
@@ -128,10 +125,10 @@ func (j *journal) rotate(at rsdoc.Micros) {
 }
 
 // indexed reports whether the Capability List names the index, or the only list itself.
-func (j *journal) indexed() bool { return j.closedOnly || len(j.lists) > 1 }
+func (j *journal) indexed() bool { return j.options.ClosedLists || len(j.lists) > 1 }
 
 func (j *journal) published() []changeList {
-	if j.closedOnly {
+	if j.options.ClosedLists {
 		return j.lists[:len(j.lists)-1]
 	}
 	return j.lists
@@ -178,7 +175,7 @@ func (s *Source) rotate() {
 	at := s.clock.tick()
 	j.rotate(at)
 	opened := changeListPart + j.open().name
-	if j.closedOnly {
+	if j.options.ClosedLists {
 		s.announce(at, rsdoc.ChangeCreated, rsdoc.KindChangeList, closed, changeListIndex)
 	} else {
 		s.announce(at, rsdoc.ChangeUpdated, rsdoc.KindChangeList, closed, changeListIndex)

@@ -3,7 +3,6 @@ package source
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -29,24 +28,6 @@ type records struct {
 	known    map[[32]byte]int // how often each edit was published
 	sig      signature        // of the file when it was last read
 	bad      error
-}
-
-// openRecords makes the record feed, if there is one. Its first edits are not pushed.
-func (s *Source) openRecords() error {
-	if s.options.Records == "" {
-		return nil
-	}
-	s.records = &records{s: s, known: map[[32]byte]int{}}
-	s.recordFeed = &webFeed{
-		s: s, kind: recordFeedKind, name: recordFeed, archive: recordFeedArchive,
-		title: "Edits of records at " + s.host, faults: s.options.Faults.OfRecords(),
-		size:    cmp.Or(s.options.FeedEntries, DefaultRecordEntries),
-		history: newHistory(s.begin),
-	}
-	if err := s.records.scan(); err != nil {
-		return fmt.Errorf("%w: %w", ErrRecords, err)
-	}
-	return nil
 }
 
 // publish puts edits into the feed, then has the hub notified (P-05).

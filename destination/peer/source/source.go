@@ -74,16 +74,12 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := url.Parse(o.Base)
-	if err != nil {
-		return nil, fmt.Errorf("base URI: %w", err)
-	}
+	base, _ := url.Parse(o.Base) // it was parsed before
 	s := &Source{options: o, clock: clock{now: o.Now}, host: base.Host}
 	s.begin = s.clock.tick()
-	s.journal = newJournal(o, s.begin)
+	s.journal = newJournal(&s.options, s.begin)
 	s.catalog = catalog{slots: map[string]int{}, most: maxTombstones}
-	s.openChangeFeed()
-	if err := s.openRecords(); err != nil {
+	if err := s.openFeeds(); err != nil {
 		return nil, err
 	}
 	if err := s.openChannels(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/feed"
 )
 
@@ -285,14 +286,6 @@ func (f Feed) Head(d *feed.Document) {
 	}
 }
 
-// Date is what an entry says instead of when it was updated.
-func (f Feed) Date(t time.Time) time.Time {
-	if f.Undated {
-		return time.Time{}
-	}
-	return t
-}
-
 // Write writes a document; site is the page that it belongs to.
 func (f Feed) Write(w io.Writer, d *feed.Document, site string) error {
 	if f.RSS {
@@ -323,7 +316,7 @@ func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Hand
 		if document(path) {
 			set = &f.Documents
 		}
-		if !wait(r, set.Latency) {
+		if backoff.Wait(r.Context(), set.Latency) != nil {
 			return
 		}
 		kind, dice := f.choose(set, path)
@@ -346,21 +339,6 @@ func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Hand
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// wait pauses and reports whether the caller is still there.
-func wait(r *http.Request, pause time.Duration) bool {
-	if pause <= 0 {
-		return true
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }
 
 // documentTurn is where a body of unknown length goes wrong: even the shortest document is longer.
@@ -443,8 +421,9 @@ func (f *faultyWriter) drip(b []byte) (int, error) {
 		control := http.NewResponseController(f.ResponseWriter)
 		_ = control.SetWriteDeadline(time.Now().Add(time.Minute))
 		_ = control.Flush()
-		if !wait(f.request, time.Duration(int64(len(piece))*int64(time.Second)/f.slow)) {
-			return written, f.request.Context().Err()
+		pause := time.Duration(int64(len(piece)) * int64(time.Second) / f.slow)
+		if err := backoff.Wait(f.request.Context(), pause); err != nil {
+			return written, err
 		}
 		b = b[len(piece):]
 	}
