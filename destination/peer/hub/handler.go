@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -269,6 +270,8 @@ func positive(lease string) bool {
 	return strings.Trim(lease, "0123456789") == "" && strings.Trim(lease, "0") != ""
 }
 
+var repeated = regexp.MustCompile(`^(hub\.[^[]*)\[[0-9]*\]$`)
+
 // plainForm corrects what old publishers send: hub.url[] or hub.url[0] for a repeated name, and a newline behind it
 // all.
 func plainForm(body []byte) (url.Values, []byte) {
@@ -279,9 +282,9 @@ func plainForm(body []byte) (url.Values, []byte) {
 		if decoded, err := url.QueryUnescape(name); err == nil {
 			name = decoded
 		}
-		if plain, index, ok := strings.Cut(name, "["); ok && strings.HasPrefix(plain, "hub.") && isIndex(index) {
-			name = plain
-			pairs[i] = plain + "=" + value
+		if found := repeated.FindStringSubmatch(name); found != nil {
+			name = found[1]
+			pairs[i] = name + "=" + value
 		}
 		if decoded, err := url.QueryUnescape(value); err == nil {
 			value = decoded
@@ -289,11 +292,6 @@ func plainForm(body []byte) (url.Values, []byte) {
 		names[name] = append(names[name], value)
 	}
 	return names, []byte(strings.Join(pairs, "&"))
-}
-
-func isIndex(s string) bool {
-	digits, ok := strings.CutSuffix(s, "]")
-	return ok && strings.Trim(digits, "0123456789") == ""
 }
 
 // inQuery reports whether a request has all in its query and no body, as some publishers ping.

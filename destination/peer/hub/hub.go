@@ -76,10 +76,7 @@ func New(o Options) (*Hub, error) {
 	if o.Client == nil || o.State == nil {
 		return nil, errors.New("a hub needs a client and a state")
 	}
-	if o.TopicClient == nil {
-		o.TopicClient = o.Client
-	}
-	return newHub(o, o.Client, o.TopicClient)
+	return newHub(o, o.Client, cmp.Or(o.TopicClient, o.Client))
 }
 
 func newHub(o Options, net, topics network) (*Hub, error) {
@@ -89,18 +86,19 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 	}
 	base, _ := url.Parse(o.Base) // it was parsed before
 	h := &Hub{
-		o: o, net: net, topics: topics, path: base.EscapedPath(),
+		o: o, net: net, topics: topics, path: cmp.Or(base.EscapedPath(), "/"),
 		places: places{
 			quick: make(pool, 512), slow: make(pool, 128), failing: make(pool, failingDeliveries),
 			reading: make(pool, 16), bodies: make(pool, 32),
 		},
 		registry: registry{topics: map[string]*topic{}, bySite: map[string]int{}},
-		requests: newRequests(o.verifyRate), claims: claims{},
+		requests: requests{
+			chains: map[pair][]*request{}, asking: map[*request]time.Time{},
+			new: newVerifyQueue(o.verifyRate), existing: newVerifyQueue(o.verifyRate),
+		},
+		claims: claims{},
 		writes: writes{moved: map[*subscription]bool{}, failed: make(chan error, 1)},
 		opened: make(chan struct{}), halt: make(chan struct{}),
-	}
-	if h.path == "" {
-		h.path = "/"
 	}
 	return h, nil
 }
@@ -135,7 +133,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	grace := time.AfterFunc(stopGrace, cancel)
 	work.Wait()
 	grace.Stop()
-	if err := h.recordProgress(hard); err != nil && !errors.Is(err, store.ErrFull) && failure == nil {
+	if err := h.recordProgress(); err != nil && !errors.Is(err, store.ErrFull) && failure == nil {
 		failure = unwritable(err)
 	}
 	h.mu.Lock()
@@ -308,9 +306,7 @@ type network interface {
 
 // Check reports what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
-	if o.Base == "" {
-		o.Base = "http://localhost"
-	}
+	o.Base = cmp.Or(o.Base, "http://localhost")
 	_, err := o.withDefaults()
 	return err
 }

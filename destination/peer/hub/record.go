@@ -159,12 +159,12 @@ func (h *Hub) recordSoon() {
 	}
 	h.writes.recording = true
 	time.AfterFunc(progressEvery, func() {
-		h.later(func(ctx context.Context) { _ = h.recordProgress(ctx) })
+		h.later(func(context.Context) { _ = h.recordProgress() })
 	})
 }
 
 // recordProgress records what was noted; what cannot be recorded is noted once more.
-func (h *Hub) recordProgress(ctx context.Context) error {
+func (h *Hub) recordProgress() error {
 	var c hubstate.Commit
 	h.mu.Lock()
 	moved := h.writes.moved
@@ -181,7 +181,7 @@ func (h *Hub) recordProgress(ctx context.Context) error {
 	h.mu.Unlock()
 	var err error
 	if len(c.Progress) > 0 {
-		err = h.commit(context.WithoutCancel(ctx), &c) // one that was left might count twice
+		err = h.commit(context.Background(), &c) // one that was left might count twice
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

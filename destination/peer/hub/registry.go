@@ -220,13 +220,6 @@ type requests struct {
 	asking        map[*request]time.Time // new subscribers, since when
 }
 
-func newRequests(perSecond float64) requests {
-	return requests{
-		chains: map[pair][]*request{}, new: newVerifyQueue(perSecond), existing: newVerifyQueue(perSecond),
-		asking: map[*request]time.Time{},
-	}
-}
-
 // awaitNew has a publisher wait for subscribers that were asked just now: they count themselves as subscribed already.
 // The wait is short, so that silence does not hold the publisher up.
 func (h *Hub) awaitNew(ctx context.Context, topic string) {

@@ -123,7 +123,12 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 	case q.denied != "":
 		why = q.denied
 	case err == nil && q.form.Mode == websub.ModeUnsubscribe:
-		h.unsubscribe(ctx, q.key())
+		h.mu.Lock()
+		sub := h.registry.find(q.key())
+		h.mu.Unlock()
+		if sub != nil {
+			h.end(ctx, []*subscription{sub}, "unsubscribed", nil)
+		}
 		return nil
 	case err == nil:
 		return h.confirmed(ctx, q, lease)
@@ -259,15 +264,6 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 	h.o.Log.Info("a subscription was verified", "topic", f.Topic, "subscription", rec.ID,
 		"callback", label(f.Callback), "lease", lease)
 	return nil
-}
-
-func (h *Hub) unsubscribe(ctx context.Context, key pair) {
-	h.mu.Lock()
-	sub := h.registry.find(key)
-	h.mu.Unlock()
-	if sub != nil {
-		h.end(ctx, []*subscription{sub}, "unsubscribed", nil)
-	}
 }
 
 // end ends the subscriptions, with still those alone for which it is true (under h.mu). Nothing more is delivered even

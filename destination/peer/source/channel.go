@@ -6,33 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"slices"
-	"sync"
 	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
-// fetchPatience is how long a traditional hub may take to fetch the topic before the next notification replaces it.
-const fetchPatience = 2 * time.Second
+const (
+	// fetchPatience is how long a traditional hub may take to fetch the topic before the next notification replaces it.
+	fetchPatience = 2 * time.Second
+	// feedLag lets the Change Notification of the same change go first: at the same moment, the two delay each other.
+	feedLag = 5 * time.Millisecond
+	// notifyQueue is how many full notifications wait for a slow hub; beyond, subscribers see a gap.
+	notifyQueue = 100
+	// maxNotificationBytes is about the largest notification, well below what hubs and callbacks take.
+	maxNotificationBytes = 4 << 20
 
-// feedLag lets the Change Notification of the same change go first: at the same moment, the two delay each other.
-const feedLag = 5 * time.Millisecond
+	notificationType = "application/xml"
+	hubHops          = 5                 // how often a hub may redirect a post
+)
 
 // The kinds of channels beside those of rsdoc.
 const (
 	changeFeedKind rsdoc.Kind = "change-feed"
 	recordFeedKind rsdoc.Kind = "record-feed"
 )
-
-// notifyQueue is how many full notifications wait for a slow hub; beyond, subscribers see a gap.
-const notifyQueue = 100
-
-// maxNotificationBytes is about the largest notification, well below what hubs and callbacks take.
-const maxNotificationBytes = 4 << 20
 
 // batch is what one notification tells: every event after from up to until, oldest first.
 type batch struct {
@@ -105,22 +110,6 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string, tells *history)
 	c.send = s.options.Client.Send
 	if kind != rsdoc.KindFrameworkNotification {
 		c.faults = faults.NewLine(s.options.Faults, forged)
-	}
-	return c
-}
-
-// newFeedChannel makes the channel of a feed. Its topic only keeps whether the feed was fetched.
-func newFeedChannel(f *webFeed, h *hub) *channel {
-	c := newChannel(f.s, h, f.kind, f.name, f.history)
-	c.mediaType, c.related = f.faults.MediaType(), nil
-	c.render = f.newEntries
-	if f.kind == changeFeedKind {
-		c.every = max(c.every, feedLag)
-	}
-	if h.traditional {
-		c.render = func(b batch) ([]byte, error) {
-			return c.topic.show(func(bool) ([]byte, rsdoc.Micros, error) { return nil, b.until, nil })
-		}
 	}
 	return c
 }
@@ -370,53 +359,110 @@ func forged(b batch) batch {
 	return b
 }
 
-// topic is what the topic URI of a channel shows.
-type topic struct {
-	mu     sync.Mutex
-	body   []byte
-	at     rsdoc.Micros
-	number uint64
-	// read is closed when somebody fetches the body; nil: somebody has, or there is none.
-	read chan struct{}
+// How a hub that does not take a notification is tried again (P-03).
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+	maxAsked   = time.Hour // the longest Retry-After that is believed
+	// refusals is how many end one notification, which must not stop all others (P11); a hub that is being set up
+	// refuses for a moment.
+	refusals = 3
+)
+
+// errRefused: the same again is not likely to help.
+var errRefused = errors.New("refused")
+
+type hub struct {
+	url         string
+	traditional bool
+	policy      *fetch.Policy
 }
 
-// show replaces the body. Nobody fetches it while build works, which gets whether the present one was fetched.
-func (t *topic) show(build func(fetched bool) ([]byte, rsdoc.Micros, error)) ([]byte, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	body, at, err := build(t.read == nil)
+// newHub reads the options. The operator wrote the hub down, so it may be on a private address.
+func newHub(o *Options) (*hub, error) {
+	u, err := url.Parse(o.Hub)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("hub: %w", err)
 	}
-	t.body, t.at, t.read = body, at, make(chan struct{})
-	t.number++
-	return body, nil
+	h := &hub{url: o.Hub, traditional: o.Publish == PublishTraditional}
+	h.policy = &fetch.Policy{Trusted: []string{u.Host}}
+	if o.PublisherToken != "" {
+		h.policy.Auth = &fetch.Auth{Bearer: o.PublisherToken}
+		h.policy.AuthOrigin = u.Scheme + "://" + u.Host
+	}
+	return h, nil
 }
 
-func (t *topic) fetched() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.read
+func (h *hub) message(c *channel, body []byte) fetch.Message {
+	m := fetch.Message{Method: http.MethodPost, URL: h.url, Policy: h.policy, Repeat: hubHops, Body: body}
+	if h.traditional {
+		// Both names of the topic: hubs know one or the other (P-03).
+		topic := c.s.at(c.name)
+		form := url.Values{"hub.mode": {string(websub.ModePublish)}, "hub.url": {topic}, "hub.topic": {topic}}
+		m.Header = http.Header{"Content-Type": {websub.FormType}}
+		m.Body = []byte(form.Encode())
+		return m
+	}
+	m.Header = http.Header{"Content-Type": {c.mediaType}, "Link": {c.links()}}
+	return m
 }
 
-func (t *topic) current(fetch bool) (body []byte, at rsdoc.Micros, number uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if fetch && t.read != nil {
-		close(t.read)
-		t.read = nil
+// post posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because
+// the first may have arrived.
+func (c *channel) post(ctx context.Context, m fetch.Message) error {
+	for refused := 0; ; {
+		if backoff.Wait(ctx, c.pause) != nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		answer, err := c.send(ctx, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			err = refusal(answer)
+		}
+		if err == nil {
+			if c.failures > 0 {
+				c.s.options.Logger.Info("hub takes notifications again", "kind", c.kind, "failures", c.failures)
+			}
+			c.failures, c.pause = 0, 0
+			return nil
+		}
+		c.failed(answer, err)
+		if errors.Is(err, errRefused) {
+			if refused++; refused == refusals {
+				return err
+			}
+		}
 	}
-	return t.body, t.at, t.number
 }
 
-// text is the topic: the links that name hub and topic (P-01, R-04), and the latest notification.
-func (c *channel) text(fetched bool) text {
-	body, at, number := c.topic.current(fetched)
-	if number == 0 {
-		at = c.s.begin
+// failed chooses the next pause: doubling, with jitter, or what the hub asks for.
+func (c *channel) failed(answer *fetch.Answer, err error) {
+	c.failures++
+	if c.failures == 1 {
+		c.s.options.Logger.Warn("hub does not take notifications, trying again", "kind", c.kind, "err", err)
 	}
-	return text{
-		tag: fmt.Sprintf("n%d", number), modified: at, mediaType: c.mediaType,
-		body: body, links: c.links(),
+	c.pause = backoff.Doubled(firstPause, c.failures, maxPause)
+	c.pause += rand.N(c.pause / 5)
+	if answer != nil {
+		c.pause = max(c.pause, min(answer.RetryAfter, maxAsked))
 	}
+}
+
+// refusal is nil where the hub has taken the message: any 2xx (P-03).
+func refusal(a *fetch.Answer) error {
+	const most = 200
+	body := a.Body[:min(len(a.Body), most)]
+	switch {
+	case a.Status/100 == 2:
+		return nil
+	case a.Status/100 == 5, a.Status == http.StatusTooManyRequests, a.Status == http.StatusRequestTimeout,
+		a.Status == http.StatusTooEarly:
+		return fmt.Errorf("tell the hub: status %d: %q", a.Status, body)
+	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
+		return fmt.Errorf("tell the hub: status %d, it may want a publisher token or not know the topic: %w: %q",
+			a.Status, errRefused, body)
+	}
+	return fmt.Errorf("tell the hub: status %d: %w: %q", a.Status, errRefused, body)
 }

@@ -155,6 +155,57 @@ type text struct {
 	links     string // Link header
 }
 
+// topic is what the topic URI of a channel shows.
+type topic struct {
+	mu     sync.Mutex
+	body   []byte
+	at     rsdoc.Micros
+	number uint64
+	// read is closed when somebody fetches the body; nil: somebody has, or there is none.
+	read chan struct{}
+}
+
+// show replaces the body. Nobody fetches it while build works, which gets whether the present one was fetched.
+func (t *topic) show(build func(fetched bool) ([]byte, rsdoc.Micros, error)) ([]byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	body, at, err := build(t.read == nil)
+	if err != nil {
+		return nil, err
+	}
+	t.body, t.at, t.read = body, at, make(chan struct{})
+	t.number++
+	return body, nil
+}
+
+func (t *topic) fetched() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.read
+}
+
+func (t *topic) current(fetch bool) (body []byte, at rsdoc.Micros, number uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fetch && t.read != nil {
+		close(t.read)
+		t.read = nil
+	}
+	return t.body, t.at, t.number
+}
+
+// text is the topic: the links that name hub and topic (P-01, R-04), and the latest notification.
+func (c *channel) text(fetched bool) text {
+	body, at, number := c.topic.current(fetched)
+	if number == 0 {
+		at = c.s.begin
+	}
+	return text{
+		tag: fmt.Sprintf("n%d", number), modified: at, mediaType: c.mediaType,
+		body: body, links: c.links(),
+	}
+}
+
 // robots is the robots.txt where the folder has none of its own [6.3].
 func (s *Source) robots() text {
 	return text{

@@ -339,9 +339,7 @@ type Options struct {
 
 // Check reports what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
-	if o.Base == "" {
-		o.Base = "http://localhost"
-	}
+	o.Base = cmp.Or(o.Base, "http://localhost")
 	_, err := o.withDefaults()
 	return err
 }

@@ -147,11 +147,15 @@ func (t *commit) apply(c *hubstate.Commit) {
 		t.tx.Exec("UPDATE hub_topic SET pinged = max(?, coalesce(pinged + 1, ?)) WHERE url = ?",
 			int64(p.Pinged), int64(p.Pinged), p.URL)
 	}
-	for i := range c.Progress {
-		t.progress(&c.Progress[i])
+	for _, p := range c.Progress {
+		var topic int64
+		if t.tx.Get(`UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
+				delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
+			[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.ID}, &topic) {
+			t.touched[topic] = true
+		}
 	}
-	for i := range c.Looks {
-		l := &c.Looks[i]
+	for _, l := range c.Looks {
 		t.tx.Exec(`UPDATE hub_topic SET etag = CASE WHEN digest = ?1 THEN ?2 ELSE etag END,
 				last_modified = CASE WHEN digest = ?1 THEN ?3 ELSE last_modified END,
 				pinged = CASE WHEN pinged > ?4 THEN pinged END WHERE url = ?5`,
@@ -174,15 +178,6 @@ func (t *commit) notification(n *hubstate.Notification) {
 	t.tx.Exec(`INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], column.NotNil(n.Body))
-}
-
-func (t *commit) progress(p *hubstate.Subscription) {
-	var topic int64
-	if t.tx.Get(`UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
-			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
-		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.ID}, &topic) {
-		t.touched[topic] = true
-	}
 }
 
 // trim drops what every subscriber is done with, and what is beyond the bounds.

@@ -60,8 +60,8 @@ type Notification struct {
 // Commit is one durable step of the hub. What is about ended topics or subscriptions is passed over.
 type Commit struct {
 	Notifications []*Notification // in the order in which they are to be delivered
-	// Progress is what became of deliveries: ID, Cursor, Attempts and Next count, and Delivered and Dropped are added. A
-	// Cursor behind the recorded one changes nothing.
+	// Progress is what became of deliveries: ID, Cursor, Attempts and Next count, and Delivered and Dropped are added.
+	// A Cursor behind the recorded one changes nothing.
 	Progress []Subscription
 	// Pings are the URLs of topics that changed, as a publisher said at Pinged.
 	Pings []Topic
