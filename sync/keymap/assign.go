@@ -150,7 +150,14 @@ func clashKey(key, uri string, component, attempt int) string {
 	sum := sha256.Sum256([]byte(uri))
 	suffix := "%x" + hex.EncodeToString(sum[:clashTail/2-1])
 
-	end := componentEnd(key, component)
+	end := len(key)
+	for folder := range Folders(key) {
+		if component == 0 {
+			end = len(folder)
+			break
+		}
+		component--
+	}
 	long := len(key)+clashTail > keyLimit
 	if !long {
 		return key[:end] + suffix + key[end:]
@@ -160,16 +167,6 @@ func clashKey(key, uri string, component, attempt int) string {
 	}
 	// Without room behind the component, the end of the key carries both hashes.
 	return string(cut([]byte(key), 0, keyLimit-clashTail)) + suffix
-}
-
-func componentEnd(key string, component int) int {
-	for folder := range Folders(key) {
-		if component == 0 {
-			return len(folder)
-		}
-		component--
-	}
-	return len(key)
 }
 
 // Folders iterates over the folders of a key, outermost first.

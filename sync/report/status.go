@@ -107,7 +107,8 @@ func Channel(s *store.Subscription) ChannelStatus {
 	c := ChannelStatus{
 		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: TimeOf(s.Verified),
 		RenewAt: TimeOf(s.Renew), ExpiresAt: TimeOf(s.Expires), LastDelivery: TimeOf(s.LastDelivery),
-		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses, Cause: s.Cause,
+		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses,
+		Reason: textOf(s.Reason), Cause: s.Cause,
 		Rejected: s.RejectedSignature + s.RejectedTooLarge + s.RejectedMalformed,
 		RejectedBy: RejectedStatus{
 			Signature: s.RejectedSignature, TooLarge: s.RejectedTooLarge, Malformed: s.RejectedMalformed,
@@ -119,9 +120,6 @@ func Channel(s *store.Subscription) ChannelStatus {
 	if s.Granted > 0 {
 		granted := s.Granted
 		c.LeaseSeconds = &granted
-	}
-	if s.Reason != "" {
-		c.Reason = new(s.Reason)
 	}
 	return c
 }
@@ -206,18 +204,14 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 		if err != nil {
 			return out, err
 		}
-		s.channels(subs)
+		for j := range subs {
+			if subs[j].SetID == s.ID {
+				s.Channels = append(s.Channels, Channel(&subs[j]))
+			}
+		}
 		out.Sets = append(out.Sets, s)
 	}
 	return out, nil
-}
-
-func (s *SetStatus) channels(subs []store.Subscription) {
-	for i := range subs {
-		if subs[i].SetID == s.ID {
-			s.Channels = append(s.Channels, Channel(&subs[i]))
-		}
-	}
 }
 
 // pushed reports whether a hub holds a lease for changes of the set, and when one last told of any.
@@ -257,14 +251,10 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 		return out, err
 	}
 	for _, g := range gaps {
-		gs := GapStatus{
-			From: TimeOf(g.From), Until: TimeOf(g.Until), State: string(g.State), Found: TimeOf(g.Found),
-			Ended: TimeOf(g.Ended),
-		}
-		if g.ClosedBy != "" {
-			gs.ClosedBy = new(g.ClosedBy)
-		}
-		out.Gaps = append(out.Gaps, gs)
+		out.Gaps = append(out.Gaps, GapStatus{
+			From: TimeOf(g.From), Until: TimeOf(g.Until), State: string(g.State), ClosedBy: textOf(g.ClosedBy),
+			Found: TimeOf(g.Found), Ended: TimeOf(g.Ended),
+		})
 		out.InStep = out.InStep && !g.State.Open()
 	}
 	out.InStep = out.InStep && counts.Owed == 0 && counts.Held == 0

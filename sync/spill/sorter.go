@@ -12,12 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"math/bits"
 	"os"
 	"slices"
 )
-
-// errRecord means that a file does not hold what was written.
-var errRecord = errors.New("not as it was written")
 
 // AppendKey appends a record's key, with which each record begins, behind its length.
 func AppendKey(b []byte, key string) []byte {
@@ -146,8 +145,14 @@ func (s *Sorter) Next() (record []byte, ok bool, err error) {
 		return nil, false, nil
 	}
 	if s.given {
-		if err := s.advance(); err != nil {
+		s.given = false // it is passed
+		switch more, err := s.merge[0].advance(); {
+		case err != nil:
 			return nil, false, s.Unreadable(err)
+		case more:
+			heap.Fix(&s.merge, 0)
+		default:
+			heap.Pop(&s.merge)
 		}
 	}
 	if len(s.merge) == 0 { // a lost record must not look unlisted to the sweep
@@ -156,21 +161,6 @@ func (s *Sorter) Next() (record []byte, ok bool, err error) {
 	s.left--
 	s.given = true
 	return s.merge[0].record, true, nil
-}
-
-// advance passes the record that was handed out.
-func (s *Sorter) advance() error {
-	s.given = false
-	more, err := s.merge[0].advance()
-	switch {
-	case err != nil:
-		return err
-	case more:
-		heap.Fix(&s.merge, 0)
-	default:
-		heap.Pop(&s.merge)
-	}
-	return nil
 }
 
 // Unreadable names the file of a record that changed.
@@ -211,7 +201,7 @@ func (r *run) advance() (more bool, err error) {
 	case errors.Is(err, io.EOF):
 		return false, nil
 	case err == nil && size > uint64(r.most):
-		err = errRecord
+		err = errors.New("not as it was written")
 	case err == nil:
 		r.record = slices.Grow(r.record[:0], int(size))[:size]
 		if _, err = io.ReadFull(r.from, r.record); errors.Is(err, io.EOF) {
@@ -297,3 +287,77 @@ func (l *List[T]) Pages(size int, each func([]T) error) error {
 
 // Close removes the file.
 func (l *List[T]) Close() error { return l.values.Reset() }
+
+// Bitmap is a set of row ids, one bit each.
+type Bitmap struct {
+	pages map[int64]*[512]uint64
+	Len   int64
+}
+
+func NewBitmap() *Bitmap { return &Bitmap{pages: map[int64]*[512]uint64{}} }
+
+func (b *Bitmap) Add(id int64) {
+	p := b.pages[id>>15]
+	if p == nil {
+		p = new([512]uint64)
+		b.pages[id>>15] = p
+	}
+	if word, bit := &p[(id>>6)&511], uint64(1)<<(id&63); *word&bit == 0 {
+		*word |= bit
+		b.Len++
+	}
+}
+
+func (b *Bitmap) Remove(id int64) {
+	if b.Has(id) {
+		b.pages[id>>15][(id>>6)&511] &^= 1 << (id & 63)
+		b.Len--
+	}
+}
+
+func (b *Bitmap) Has(id int64) bool {
+	p := b.pages[id>>15]
+	return p != nil && p[(id>>6)&511]&(1<<(id&63)) != 0
+}
+
+// Clone is a copy to go over while others change b.
+func (b *Bitmap) Clone() *Bitmap {
+	c := &Bitmap{pages: make(map[int64]*[512]uint64, len(b.pages)), Len: b.Len}
+	for page, words := range b.pages {
+		copied := *words
+		c.pages[page] = &copied
+	}
+	return c
+}
+
+// All goes over the ids, in no order.
+func (b *Bitmap) All() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for page, words := range b.pages {
+			for i, word := range words {
+				for ; word != 0; word &= word - 1 {
+					if !yield(page<<15 | int64(i)<<6 | int64(bits.TrailingZeros64(word))) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Pages goes over the ids in pages of up to n, each of which lasts until the next.
+func (b *Bitmap) Pages(n int) iter.Seq[[]int64] {
+	return func(yield func([]int64) bool) {
+		page, left := make([]int64, 0, n), b.Len
+		for id := range b.All() {
+			page = append(page, id)
+			if left--; left > 0 && len(page) < n {
+				continue
+			}
+			if !yield(page) {
+				return
+			}
+			page = page[:0]
+		}
+	}
+}
