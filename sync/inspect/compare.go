@@ -2,14 +2,17 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/destination/fetch"
 	"resyncd/store"
+	"resyncd/sync/spill"
 )
 
 const batch = 500
@@ -36,7 +39,8 @@ func (p *pass) compareListed(ctx context.Context) error {
 		}
 		var d *said
 		if more {
-			if d, err = kept(record); err != nil {
+			behind := len(spill.AppendKey(nil, string(spill.Key(record))))
+			if err := json.Unmarshal(record[behind:], &d); err != nil {
 				return p.shelf.Unreadable(err)
 			}
 		}
@@ -168,7 +172,8 @@ func (p *pass) judgeLinked(ctx context.Context, uri string, all []*said, row *st
 			rest = append(rest, d)
 		}
 	}
-	other := alternative(uri, links[0].Rel)
+	document, _, _ := strings.Cut(uri, "#")
+	other := document + "#" + links[0].Rel // what an entry links to under its own name
 	rows, err := p.rows(ctx, []string{other})
 	if err != nil {
 		return verdict{}, err

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 
 	"resyncd/store"
@@ -58,7 +59,8 @@ func (p *pass) expect(uri string, all []*said) expected {
 		s := &p.sets[n]
 		var own []*said
 		for _, d := range all {
-			if d.Set == n && p.admits(s, uri, d.What) {
+			// What comes with its document lies within the scope by itself.
+			if d.Set == n && (d.What == entry || d.What == edit || s.scope.Contains(uri)) && p.filter.Passes(uri) {
 				own = append(own, d)
 			}
 		}
@@ -67,11 +69,6 @@ func (p *pass) expect(uri string, all []*said) expected {
 		}
 	}
 	return e
-}
-
-// admits tells what of a set is mirrored. What comes with its document lies within the scope by itself.
-func (p *pass) admits(s *set, uri string, what statement) bool {
-	return (what == entry || what == edit || s.scope.Contains(uri)) && p.filter.Passes(uri)
 }
 
 // join adds what another set says: one that has the resource is enough.
@@ -139,15 +136,13 @@ func (s *set) hides(list *said) bool {
 // second is how much a time may stand for that was cut to seconds.
 const second = 1e6
 
-// last is the latest instant that the time of a change can mean.
-func (s *said) last() store.Micros {
+func (s *said) before(list *said) bool {
+	last := s.At // the latest instant that the time of a change can mean
 	if s.At%second == 0 {
-		return s.At + second - 1
+		last += second - 1
 	}
-	return s.At
+	return s.At.Known() && list.At.Known() && last < list.At
 }
-
-func (s *said) before(list *said) bool { return s.At.Known() && list.At.Known() && s.last() < list.At }
 
 func (s *said) after(list *said) bool {
 	return s.At.Known() && list.At.Known() && s.At > list.At && (!list.LastMod.Known() || list.LastMod <= s.At)
@@ -171,15 +166,8 @@ func (s *set) decideTopic(all []*said) expected {
 
 // absent tells that the resource should not be there, beyond doubt.
 func (e *expected) absent() bool {
-	if e.unsure || len(e.words) == 0 {
-		return false
-	}
-	for _, w := range e.words {
-		if !w.Absent {
-			return false
-		}
-	}
-	return true
+	there := func(w *said) bool { return !w.Absent }
+	return !e.unsure && len(e.words) > 0 && !slices.ContainsFunc(e.words, there)
 }
 
 // answer is how a file compares with words.
@@ -235,10 +223,4 @@ func (e *expected) expects() *string {
 		}
 	}
 	return nil
-}
-
-// alternative is the URI of what an entry links to under its own name.
-func alternative(uri, rel string) string {
-	document, _, _ := strings.Cut(uri, "#")
-	return document + "#" + rel
 }

@@ -155,7 +155,7 @@ func (f *file) tells(b []byte) bool {
 		Fields  map[string]struct {
 			Value    string  `json:"value"`
 			Observed *string `json:"observed"`
-			Author   *string `json:"author"`
+			Author   string  `json:"author"` // "" for null
 		} `json:"fields"`
 	}
 	if json.Unmarshal(f.text, &record) != nil || record.Subject != e.Subject {
@@ -172,13 +172,10 @@ func (f *file) tells(b []byte) bool {
 				return false
 			}
 		}
-		author := ""
-		if have.Author != nil {
-			author = *have.Author
-		}
 		// Of equal age the greater author, then the greater value stands (contract of feed.Merge).
 		switch d := at.Compare(e.Observed); {
-		case d < 0, d == 0 && author < e.Author, d == 0 && author == e.Author && have.Value < want.Value:
+		case d < 0, d == 0 && have.Author < e.Author,
+			d == 0 && have.Author == e.Author && have.Value < want.Value:
 			return false
 		}
 	}

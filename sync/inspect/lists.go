@@ -1,8 +1,10 @@
 package inspect
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +12,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"resyncd/destination"
+	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
@@ -179,7 +183,19 @@ func (v *listVisitor) List(_ context.Context, p *destination.Part, l *destinatio
 	if err := l.Each(v.entry); err != nil {
 		return err
 	}
-	v.end(p, l.Skipped, l.Fault)
+	v.read++
+	if l.Skipped > 0 {
+		v.s.unread = true
+		v.p.incomplete("entries of a list cannot be read; what they tell is unknown",
+			"list", fetch.RedactURL(p.URL), "entries", l.Skipped, "first", l.Fault)
+		v.s.complete, v.broken = v.s.complete && v.changes, v.broken || v.changes
+	}
+	if v.changes && v.span.From.Known() {
+		if !v.span.Until.Known() || v.now.Known() && store.Micros(v.span.Until) > v.now {
+			v.span.Until = math.MaxInt64
+		}
+		v.s.spans = append(v.s.spans, v.span)
+	}
 	return nil
 }
 
@@ -235,22 +251,6 @@ func (v *listVisitor) entry(e *rsdoc.Entry) error {
 	return v.p.keep(d)
 }
 
-func (v *listVisitor) end(p *destination.Part, skipped int64, first error) {
-	v.read++
-	if skipped > 0 {
-		v.s.unread = true
-		v.p.incomplete("entries of a list cannot be read; what they tell is unknown",
-			"list", fetch.RedactURL(p.URL), "entries", skipped, "first", first)
-		v.s.complete, v.broken = v.s.complete && v.changes, v.broken || v.changes
-	}
-	if v.changes && v.span.From.Known() {
-		if !v.span.Until.Known() || v.now.Known() && store.Micros(v.span.Until) > v.now {
-			v.span.Until = math.MaxInt64
-		}
-		v.s.spans = append(v.s.spans, v.span)
-	}
-}
-
 // Failed implements destination.Visitor.
 func (v *listVisitor) Failed(_ context.Context, p *destination.Part, err error) error {
 	if v.failure == nil {
@@ -275,9 +275,126 @@ func (p *pass) keep(d *said) error {
 	return nil
 }
 
-// kept is a statement as keep wrote it.
-func kept(record []byte) (d *said, err error) {
-	behind := len(spill.AppendKey(nil, string(spill.Key(record))))
-	err = json.Unmarshal(record[behind:], &d)
-	return d, err
+// pagesMost bounds the older documents of a feed that are read.
+const pagesMost = 10_000
+
+// readTopic puts a feed and its archives on the shelf, newest document first, or a topic that is one resource.
+func (p *pass) readTopic(ctx context.Context, n int) error {
+	s := &p.sets[n]
+	a := &s.offer.Topic.Answer
+	switch {
+	case a.URL == "":
+		return p.unusable(s.offer.ID, errors.New("its topic does not answer"))
+	case a.Format == feed.None:
+		return p.readDocument(ctx, n)
+	}
+	seen := map[string]bool{a.URL: true, a.Final: true, s.offer.ID: true}
+	archive := "" // comes after the pages of the feed as it is now
+	for page := 0; ; page++ {
+		head, err := p.readPage(ctx, n, page, a)
+		if err != nil {
+			return err
+		}
+		if page == 0 {
+			s.entries = head.Complete && head.Skipped == 0 && head.Next == "" && head.PrevArchive == ""
+		}
+		older := head.Next
+		if archive = cmp.Or(head.PrevArchive, archive); older == "" || seen[older] {
+			older, archive = archive, ""
+		}
+		if older == "" || seen[older] {
+			return nil
+		}
+		if seen[older] = true; page == pagesMost {
+			p.incomplete("the history of a feed has too many documents; the older ones were not read",
+				"feed", fetch.RedactURL(s.offer.ID))
+			return nil
+		}
+		if a, err = p.reader().Page(ctx, older); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			p.incomplete("an older document of a feed could not be read",
+				"feed", fetch.RedactURL(s.offer.ID), "err", err)
+			return nil
+		}
+	}
+}
+
+// readPage takes one document of a feed. Of one that cannot be read the head is empty.
+func (p *pass) readPage(ctx context.Context, n, page int, a *destination.TopicAnswer) (*feed.Head, error) {
+	base, err := url.Parse(a.Final)
+	if err != nil {
+		return nil, fmt.Errorf("read feed %s: answered from an address that is no URL: %w", fetch.RedactURL(a.URL), err)
+	}
+	options := feed.Options{Base: base, ContentType: a.ContentType}
+	head, err := feed.Read(bytes.NewReader(a.Body), options, func(e *feed.Entry) error {
+		return p.entry(n, page, e)
+	})
+	switch {
+	case err != nil && page == 0:
+		return nil, p.unusable(p.sets[n].offer.ID, err)
+	case err != nil:
+		p.incomplete("an older document of a feed could not be read", "page", fetch.RedactURL(a.URL), "err", err)
+		return &feed.Head{}, nil
+	case head.Skipped > 0:
+		p.incomplete("entries of a feed cannot be read; what they tell is unknown",
+			"page", fetch.RedactURL(a.URL), "entries", head.Skipped)
+	}
+	return head, ctx.Err()
+}
+
+// entry takes one entry of a feed, and what it links to.
+func (p *pass) entry(n, page int, e *feed.Entry) error {
+	d := said{Set: n, Length: -1, At: store.MicrosOf(e.Updated), LastMod: store.NoTime, Page: page}
+	linked := d
+	switch d.URI, d.What, d.Absent = e.Key, entry, e.Deleted; {
+	case e.Edit != nil && p.Records:
+		d.URI, d.What, d.Absent, d.Edit = e.Edit.Subject, edit, false, e.Edit.Marshal()
+		return p.keep(&d)
+	case e.Deleted:
+		return p.keep(&d)
+	}
+	d.Digest, d.Length = *text(sha256.Sum256(e.XML)), int64(len(e.XML))
+	err := p.keep(&d)
+	for _, l := range e.Links {
+		if rel := strings.ToLower(l.Rel); err == nil && l.Href != "" && slices.Contains(p.Follow, rel) {
+			linked.URI, linked.What, linked.Rel = l.Href, link, rel
+			err = p.keep(&linked)
+		}
+	}
+	return err
+}
+
+// readDocument takes a topic that is no feed: one resource, by whichever name the mirror has it.
+func (p *pass) readDocument(ctx context.Context, n int) error {
+	s := &p.sets[n]
+	a := &s.offer.Topic.Answer
+	uri, elsewhere := s.offer.Topic.URL, a.URL != s.offer.Topic.URL && a.Final != s.offer.Topic.URL
+	for after := int64(0); s.id != 0; {
+		rs, err := p.Store.Scan(ctx, store.ScanQuery{
+			SourceID: p.src.ID, SetID: s.id, Filter: store.FilterMirrored, After: after, Limit: batch,
+		})
+		if err != nil {
+			return err
+		}
+		if len(rs) == 0 {
+			break
+		}
+		after = rs[len(rs)-1].ID
+		for _, r := range rs {
+			if inline(r) { // a page of maintenance, or of an error with status 200
+				return p.unusable(s.offer.ID,
+					fmt.Errorf("it answered with a document of type %q in place of its feed", a.ContentType))
+			}
+			elsewhere = elsewhere && r.URI != uri
+		}
+	}
+	if elsewhere {
+		uri = a.URL
+	}
+	if a.Empty {
+		return nil
+	}
+	return p.keep(&said{URI: uri, Set: n, What: link, Length: -1, At: store.NoTime, LastMod: store.NoTime})
 }
