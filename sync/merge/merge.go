@@ -236,11 +236,9 @@ func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work 
 // Replaced copies wants with another one of its set, or with one more in the order of sets, as the store has them.
 func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	out := slices.Clone(wants)
-	for i := range out {
-		if out[i].SetID == next.SetID {
-			out[i] = *next
-			return out
-		}
+	if i := slices.IndexFunc(out, func(w store.Want) bool { return w.SetID == next.SetID }); i >= 0 {
+		out[i] = *next
+		return out
 	}
 	out = append(out, *next)
 	slices.SortFunc(out, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })

@@ -35,7 +35,12 @@ func (n *Notice) Interval() (store.Interval, bool) {
 
 // Usable: the root is a list of changes, never an index.
 func (n *Notice) Usable() bool {
-	return n.Head.Shape == rsdoc.List && (n.Head.Kind == rsdoc.KindUnknown || tellsChanges(n.Head.Kind))
+	switch n.Head.Kind {
+	case rsdoc.KindUnknown, rsdoc.KindChangeNotification,
+		rsdoc.KindChangeList: // as the sample of the old PuSH software says
+		return n.Head.Shape == rsdoc.List
+	}
+	return false
 }
 
 // ReadNotice reads a body by entry. The error is that of each; the Notice has that of the body.
@@ -67,11 +72,6 @@ func ReadNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*N
 	}
 	n.Err = err
 	return n, nil
-}
-
-// tellsChanges: the sample of the old PuSH software says Change List.
-func tellsChanges(k rsdoc.Kind) bool {
-	return k == rsdoc.KindChangeNotification || k == rsdoc.KindChangeList
 }
 
 // Assumed is the kind of a notification that does not say it.
@@ -140,15 +140,9 @@ func Announced(e *rsdoc.Entry) coverage.Announced {
 }
 
 func digestString(ds []rsdoc.Digest) string {
-	switch len(ds) {
-	case 0:
-		return ""
-	case 1:
-		return ds[0].String()
-	}
-	parts := make([]string, len(ds))
+	parts := make([]string, 0, 4) // on the stack
 	for i := range ds {
-		parts[i] = ds[i].String()
+		parts = append(parts, ds[i].String())
 	}
 	return strings.Join(parts, " ")
 }

@@ -26,8 +26,9 @@ func (p *Planner) changes(ctx context.Context, byURI map[string]*row, c *store.C
 			return nil, err
 		}
 		r.adopt()
-		known := r.same && !r.changed // a row with work is counted by its work
-		if !r.changed && r.haveNew == nil && !r.refill() {
+		known := r.same && !r.changed                                                        // a row with work is counted by its work
+		again := r.content != nil && r.want.Inline && r.res.Work.Action == store.ActionFetch // lost bytes came again
+		if !r.changed && r.haveNew == nil && !again {
 			p.calmed(r, known && r.res.Work.Action == store.ActionNone)
 			continue
 		}
@@ -147,11 +148,6 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []*row, p
 		c.Resources[at].Work = &work
 	}
 	return nil
-}
-
-// refill reports whether lost bytes came again.
-func (r *row) refill() bool {
-	return r.content != nil && !r.changed && r.want.Inline && r.res.Work.Action == store.ActionFetch
 }
 
 // keep stores content in the change of its resource, or drops unwanted content.

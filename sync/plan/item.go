@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -11,8 +12,12 @@ import (
 
 	"resyncd/destination/feed"
 	"resyncd/store"
+	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/report"
+	"resyncd/sync/transfer"
+	"resyncd/sync/window"
 )
 
 // Item is one resource of a topic: an entry, an edit of a record, a link, or the topic's own document.
@@ -77,7 +82,11 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 	}
 	switch decision {
 	case merge.Ask:
-		p.contest(it.From.Page, e.URI)
+		page := it.From.Page
+		if p.Topic.Contested[page] == nil {
+			p.Topic.Contested[page] = map[string]bool{}
+		}
+		p.Topic.Contested[page][e.URI] = true
 	case merge.Repeat:
 		r.same = true
 		if !r.changed {
@@ -180,13 +189,6 @@ func (r *row) unlink(entry string) {
 	}
 }
 
-func (p *Planner) contest(page, uri string) {
-	if p.Topic.Contested[page] == nil {
-		p.Topic.Contested[page] = map[string]bool{}
-	}
-	p.Topic.Contested[page][uri] = true
-}
-
 // TakeContested returns the contested items and forgets them.
 func (p *Planner) TakeContested() map[string]map[string]bool {
 	contested := p.Topic.Contested
@@ -255,12 +257,15 @@ func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 		}
 	}
 	record, content := FoldEdits(p.o.Site.Log, subject, append(slices.Clip(known), fresh...))
-	p.countOdd(subject, fresh)
-	c.Edits = append(c.Edits, fresh...)
-	observed := store.NoTime
-	if !record.Observed.IsZero() {
-		observed = store.MicrosOf(record.Observed)
+	for i := range fresh {
+		if e, err := feed.UnmarshalEdit(fresh[i].Body); err == nil && len(e.Odd) > 0 {
+			p.Topic.Odd += int64(len(e.Odd))
+			p.o.Site.Log.Warn("an edit is not as its format has it; it is kept as it is",
+				"subject", subject, "odd", strings.Join(e.Odd, "; "))
+		}
 	}
+	c.Edits = append(c.Edits, fresh...)
+	observed := store.MicrosOf(record.Observed)
 	w := store.Want{
 		SetID: p.o.Set.ID, State: store.WantPresent,
 		Version: store.Version{From: observed, Until: observed, Document: p.Topic.Document},
@@ -271,16 +276,6 @@ func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 		p.News(w.Version)
 	}
 	r.want, r.changed, r.content = w, true, nil // made of the edits when needed
-}
-
-func (p *Planner) countOdd(subject string, fresh []store.Edit) {
-	for i := range fresh {
-		if e, err := feed.UnmarshalEdit(fresh[i].Body); err == nil && len(e.Odd) > 0 {
-			p.Topic.Odd += int64(len(e.Odd))
-			p.o.Site.Log.Warn("an edit is not as its format has it; it is kept as it is",
-				"subject", subject, "odd", strings.Join(e.Odd, "; "))
-		}
-	}
 }
 
 // FoldEdits makes a record and its file without the unreadable edits, which must not stop the others (P11).
@@ -297,4 +292,152 @@ func FoldEdits(log *slog.Logger, subject string, edits []store.Edit) (*feed.Reco
 	}
 	record := feed.Merge(subject, parsed)
 	return record, record.JSON()
+}
+
+// RecordsResourceFinder is the only value of Target.Records besides "".
+const RecordsResourceFinder = "resource-finder"
+
+// Media types of the file of an entry (RFC 5023, 12.1) and of an RSS item.
+const (
+	entryType = "application/atom+xml;type=entry"
+	rssType   = "application/rss+xml"
+)
+
+// ItemReader turns entries of a feed into wants.
+type ItemReader struct {
+	Planner *Planner
+	From    merge.ItemFrom
+	// Folder is the URL that names the set's folder.
+	Folder   string
+	Document int64
+	Evidence string // URL of the document
+	Kind     feed.Kind
+	Note     *transfer.Note
+	// Own reports whether a URI is the key of an entry, whose name no link may take; nil for no keys.
+	Own func(uri string) bool
+	// Fresh: the last pull did not see the entry; Old: it is not newer than the position.
+	Fresh, Old bool
+}
+
+// Take queues one entry and its links. Its error is one of the store.
+func (v *ItemReader) Take(ctx context.Context, e *feed.Entry) error {
+	if e.Edit != nil && v.Planner.o.Records {
+		return v.edit(ctx, e)
+	}
+	when := store.MicrosOf(e.Updated)
+	if e.Deleted {
+		if !when.Known() {
+			when = v.From.Limit - merge.Skew
+		}
+		return v.Planner.Add(ctx, v.entry(e, when, store.WantAbsent))
+	}
+	if err := v.Planner.Add(ctx, v.entry(e, when, store.WantPresent)); err != nil {
+		return err
+	}
+	return v.follow(ctx, e, when)
+}
+
+func (v *ItemReader) version(when store.Micros, e *feed.Entry) store.Version {
+	return store.Version{From: when, Until: when, Ordinal: int64(e.Ordinal), Document: v.Document}
+}
+
+// inline returns an item whose bytes the document itself brings.
+func (v *ItemReader) inline(key string, err error) *Item {
+	if err != nil {
+		key = "" // AssignKeys refuses it
+	}
+	return &Item{Inline: true, natural: key, From: v.From, fresh: v.Fresh, old: v.Old}
+}
+
+func (v *ItemReader) entry(e *feed.Entry, when store.Micros, state store.WantState) Entry {
+	it := v.inline(keymap.EntryKey(v.Folder, e.Key))
+	it.meta = v.meta(e)
+	c := merge.Candidate{State: state, Version: v.version(when, e), Length: -1, LastMod: when}
+	if state == store.WantPresent {
+		it.Content = e.XML
+		c.Digests, c.Length, c.Type, c.Links = InlineDigest(e.XML), int64(len(e.XML)), entryType,
+			entryLinks(e.Links, v.Planner.o.Follow)
+		if v.Kind == feed.RSS {
+			c.Type = rssType
+		}
+	}
+	return Entry{URI: e.Key, Cand: c, Item: it, Note: v.Note}
+}
+
+// metaMost bounds each text of an entry in a row (P8).
+const metaMost = 500
+
+func (v *ItemReader) meta(e *feed.Entry) merge.ItemMeta {
+	m := merge.ItemMeta{
+		Title: transfer.Clip(e.Title, metaMost), Author: transfer.Clip(e.Author, metaMost),
+		Published: report.RFC3339(store.MicrosOf(e.Published)), Updated: report.RFC3339(store.MicrosOf(e.Updated)),
+		Source: transfer.Clip(e.SourceID, metaMost),
+	}
+	if v.From.Pushed {
+		now := v.From.Now.Time()
+		m.Pushed = &now
+	}
+	return m
+}
+
+func (v *ItemReader) edit(ctx context.Context, e *feed.Entry) error {
+	it := v.inline(keymap.RecordKey(v.Folder, e.Edit.Subject))
+	it.edit = &store.Edit{
+		SourceID: v.Planner.o.Site.SourceID, URI: e.Edit.Subject, Digest: e.Edit.Digest(),
+		Observed: store.MicrosOf(e.Edit.Observed), Author: e.Edit.Author,
+		Body: e.Edit.Marshal(), Received: v.From.Now, Evidence: v.Evidence,
+	}
+	return v.Planner.Add(ctx, Entry{URI: e.Edit.Subject, Item: it, Note: v.Note})
+}
+
+// FollowMost bounds the mirrored links of one entry (P8).
+const FollowMost = 500
+
+// follow queues the mirrored links of an entry. What is linked outlives the entry: another one may link to it.
+func (v *ItemReader) follow(ctx context.Context, e *feed.Entry, when store.Micros) error {
+	n := 0
+	saying := merge.ItemMeta{Links: map[string]string{linker(e.Key): linker(string(e.XML))}}
+	for _, l := range e.Links {
+		rel := strings.ToLower(l.Rel)
+		if !slices.Contains(v.Planner.o.Follow, rel) || l.Href == "" {
+			continue
+		}
+		if n++; n > FollowMost {
+			v.Planner.Topic.Crowded++
+			continue
+		}
+		uri := l.Href
+		if uri == e.Key || v.Own != nil && v.Own(uri) {
+			uri = besideEntry(uri, rel)
+		}
+		c := merge.Candidate{State: store.WantPresent, Version: v.version(when, e), Length: -1, LastMod: store.NoTime,
+			Type: l.Type}
+		if err := v.Planner.Add(ctx,
+			Entry{URI: uri, Cand: c, Item: &Item{From: v.From, meta: saying}, Note: v.Note}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// besideEntry names a linked resource whose URI is the key of an entry.
+func besideEntry(uri, rel string) string {
+	uri, _, _ = strings.Cut(uri, "#")
+	return uri + "#" + strings.ToLower(rel)
+}
+
+func linker(s string) string { return fmt.Sprintf("%016x", window.KeyHash(s)) }
+
+// entryLinks returns the links that a row keeps. Followed links come first, because a cut would hide their removal.
+func entryLinks(links []feed.Link, follow []string) string {
+	var out, others []parsed.Link
+	for _, l := range links {
+		into := &others
+		if slices.Contains(follow, strings.ToLower(l.Rel)) {
+			into = &out
+		}
+		*into = append(*into, parsed.Link{Rel: l.Rel, Href: l.Href, Type: l.Type})
+	}
+	out = append(out, others...)
+	return parsed.JoinLinks(out[:min(len(out), parsed.MaxLinks)])
 }

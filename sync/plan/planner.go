@@ -195,7 +195,9 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	if err != nil {
 		return err
 	}
-	p.progress(int64(len(p.Batch)), p.Calm.Len-calm)
+	if p.o.Site.Progress != nil {
+		p.o.Site.Progress(transfer.Progress{Listed: int64(len(p.Batch)), Done: p.Calm.Len - calm})
+	}
 	p.Batch = p.Batch[:0]
 	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
 		return nil
@@ -213,12 +215,6 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 		p.written(c, rows, urgent)
 	}
 	return nil
-}
-
-func (p *Planner) progress(listed, done int64) {
-	if p.o.Site.Progress != nil {
-		p.o.Site.Progress(transfer.Progress{Listed: listed, Done: done})
-	}
 }
 
 type row struct {

@@ -237,7 +237,10 @@ func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 	ripe := false
 	if w.notice != nil {
 		hole.Notice, hole.Empty = w.notice.Interval, len(w.told) == 0
-		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.lag)
+		if p.chain.opened.Known() { // the lists answered then; a pull may wait long afterwards
+			now = min(now, p.chain.opened-p.Offset)
+		}
+		ripe = now-w.notice.received >= max(lagLeast, p.lag)
 	}
 	reads := make([]coverage.ListRead, len(p.Holes.listsRead))
 	for j := range p.Holes.listsRead {
@@ -255,14 +258,6 @@ func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 		v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByChangeList, Until: store.NoTime}
 	}
 	return v
-}
-
-// readAt is the local time of the lists' answers; a pull may wait long afterwards.
-func (p *Puller) readAt(now store.Micros) store.Micros {
-	if !p.chain.opened.Known() {
-		return now
-	}
-	return min(now, p.chain.opened-p.Offset)
 }
 
 func (p *Puller) late(ctx context.Context, w *openHole, now store.Micros) error {

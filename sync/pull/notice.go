@@ -334,9 +334,9 @@ func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 	head, broken, err := readFeed(d.Body, feed.Options{
 		ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost},
 	}, func(e *feed.Entry) error {
-		when := plan.MicrosOf(e.Updated)
+		when := store.MicrosOf(e.Updated)
 		if e.Edit != nil {
-			when = plan.MicrosOf(e.Edit.Observed)
+			when = store.MicrosOf(e.Edit.Observed)
 		}
 		// An invented future must not win; the feed itself may tell it.
 		if when.Known() && when > from.Limit {
@@ -393,9 +393,6 @@ func (v *PushReader) base(ctx context.Context) (*url.URL, error) {
 		}
 		at = cmp.Or(st.Final, t.URL)
 	}
-	u, err := url.Parse(at)
-	if err != nil {
-		return nil, nil
-	}
+	u, _ := url.Parse(at) // nil for none
 	return u, nil
 }

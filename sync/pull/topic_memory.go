@@ -24,9 +24,10 @@ import (
 // Keys of a topic's memory, which no URL can equal. The rows lie beside those of documents.
 const (
 	TopicState  = "topic "     // + URL: destination.TopicState
-	topicSet    = "topic set " // + the URL that was asked for: its set
-	TopicWindow = "window "    // + the set's identity: the feed at the last pull
-	topicPushed = "pushed "    // + the set's id: its standing
+	topicSet    = "topic set " // + the URL that was asked for: its set, as setOfTopic
+	setOfTopic  = "set"
+	TopicWindow = "window " // + the set's identity: the feed at the last pull
+	topicPushed = "pushed " // + the set's id: its standing
 	kindTopic   = "topic"
 )
 
@@ -169,11 +170,7 @@ func (p *Puller) rememberTopic() {
 		st.ETag, st.LastModified = parsed.Lasting(st.ETag, st.LastModified, store.Micros(p.Offer.Topic.Answer.Date))
 		p.rememberJSON(TopicState+st.URL, &st)
 	}
-	p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
-}
-
-type knownTopic struct {
-	Set string `json:"set"`
+	p.rememberJSON(topicSet+p.Target.URL, map[string]string{setOfTopic: p.Set.CapabilityList})
 }
 
 // SameTopic keeps the set of a topic whose self link moves (P-06), so that files and history stay.
@@ -182,10 +179,10 @@ func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error 
 	if i < 0 {
 		return nil
 	}
-	var known knownTopic
+	var known map[string]string
 	found, err := s.RecallJSON(ctx, topicSet+s.Target.URL, &known)
-	if found && known.Set != "" {
-		offer.Sets[i].ID = known.Set
+	if set := known[setOfTopic]; found && set != "" {
+		offer.Sets[i].ID = set
 	}
 	return err
 }
@@ -234,7 +231,12 @@ func (p *Puller) Topic(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Plan.Topic.Document, p.Plan.News = id, p.heardItem
+	p.Plan.Topic.Document = id
+	p.Plan.News = func(at store.Version) { // a change that a subscription missed
+		if p.Holes.Missed != nil && p.Based() {
+			p.Holes.Missed(at, false)
+		}
+	}
 	switch {
 	case a.NotModified:
 		p.Out.Usable = true
@@ -253,13 +255,6 @@ func (p *Puller) Topic(ctx context.Context) error {
 		return nil
 	}
 	return p.page(ctx)
-}
-
-// heardItem counts a change that a subscription missed.
-func (p *Puller) heardItem(at store.Version) {
-	if p.Holes.Missed != nil && p.Based() {
-		p.Holes.Missed(at, false)
-	}
 }
 
 // ItemFrom returns the origin of entries. A cached Date may be old, so the local clock limits the future too (P6).

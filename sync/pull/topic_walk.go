@@ -336,9 +336,9 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
 	if e.Edit != nil && w.p.Target.Records != "" {
 		sum := e.Edit.Digest() // edits of one record may share an id
-		return window.KeyHash(string(sum[:])), plan.MicrosOf(e.Edit.Observed)
+		return window.KeyHash(string(sum[:])), store.MicrosOf(e.Edit.Observed)
 	}
-	return window.KeyHash(e.Key), plan.MicrosOf(e.Updated)
+	return window.KeyHash(e.Key), store.MicrosOf(e.Updated)
 }
 
 // entry takes up an entry unless this walk met a newer one, so that equal ids do not alternate.
