@@ -137,10 +137,7 @@ const maxTitle = 16 << 10 // bytes; a longer one is no title
 
 // title is Atom's title; of XHTML the markup in its div.
 func (r *reader) title(n *node) string {
-	if n == nil {
-		return ""
-	}
-	if !strings.Contains(strings.ToLower(n.attr("type")), "xhtml") {
+	if n == nil || !strings.Contains(strings.ToLower(n.attr("type")), "xhtml") {
 		return plainTitle(n)
 	}
 	markup := r.canon.innerMarkup(n)
@@ -155,8 +152,11 @@ func (r *reader) title(n *node) string {
 	return strings.TrimSpace(markup)
 }
 
-// plainTitle is a title that is text, or markup written as text.
+// plainTitle is a title that is text, or markup written as text; "" for nil.
 func plainTitle(n *node) string {
+	if n == nil {
+		return ""
+	}
 	if text := strings.TrimSpace(n.content()); len(text) <= maxTitle {
 		return text
 	}
@@ -202,10 +202,7 @@ func (e *Entry) identify(from, key string) {
 
 // linkOf is the target of an RSS link: its text, or its href as in Atom.
 func linkOf(n *node) string {
-	if s := strings.TrimSpace(n.content()); s != "" {
-		return s
-	}
-	return strings.TrimSpace(n.attr("href"))
+	return cmp.Or(strings.TrimSpace(n.content()), strings.TrimSpace(n.attr("href")))
 }
 
 // alternate is the target of the link to the entry's page, else of the first link.
@@ -258,30 +255,15 @@ func baseOf(n *node) string {
 // relative reports whether n has a known reference that needs a base.
 func relative(n *node) bool {
 	needs := func(ref string) bool { ref = strings.TrimSpace(ref); return ref != "" && !absolute(ref) }
-	for _, a := range n.attrs {
-		switch {
-		case a.uri == nsXML && a.local == "base",
-			a.uri == "" && (a.local == "href" || a.local == "src" || a.local == "url"):
-			if needs(a.value) {
-				return true
-			}
-		}
-	}
-	if n.name(rssVocabulary) == "link" && needs(linkOf(n)) {
-		return true
-	}
-	for _, k := range n.kids {
-		if k.isElement() && relative(k) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.attrs, func(a attribute) bool {
+		known := a.uri == nsXML && a.local == "base" ||
+			a.uri == "" && (a.local == "href" || a.local == "src" || a.local == "url")
+		return known && needs(a.value)
+	}) || n.name(rssVocabulary) == "link" && needs(linkOf(n)) || slices.ContainsFunc(n.kids, relative)
 }
 
 func (r *reader) rssItem(e *Entry, n *node) {
-	if title := n.first(elementName{rssVocabulary, "title"}, elementName{dublinCore, "title"}); title != nil {
-		e.Title = plainTitle(title)
-	}
+	e.Title = plainTitle(n.first(elementName{rssVocabulary, "title"}, elementName{dublinCore, "title"}))
 	if author := n.first(rssAuthors...); author != nil {
 		e.Author = strings.TrimSpace(author.content())
 	} else if author := n.child(atomVocabulary, "author"); author != nil {

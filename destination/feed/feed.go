@@ -153,12 +153,8 @@ type reader struct {
 // Entries before an error were given. An error of each is returned as it is, one of body wrapped; no feed, an early end
 // and more than Limits.Entries are an *Error. The Head is never nil and holds what was read of it.
 func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
-	text, problem := decode(body, o.ContentType)
-	r := &reader{p: newParser(newInput(text), o), head: &Head{}, each: each}
-	if problem != "" {
-		r.head.problem(1, problem)
-	}
-	err := r.run(inherited{base: withoutPassword(o.Base)})
+	r := &reader{head: &Head{}, each: each}
+	err := r.run(body, o)
 	return r.head, err
 }
 
@@ -168,26 +164,26 @@ var errEnough = errors.New("all links were found")
 // Links reads self and hubs of a feed itself, never of an entry (S-08): up to the first entry if all are there by then,
 // else to the end. It forgives as Read does, and returns what was found before an error.
 func Links(body io.Reader, o Options) (self string, hubs []string, err error) {
-	text, _ := decode(body, o.ContentType)
-	r := &reader{p: newParser(newInput(text), o), head: &Head{}, linksOnly: true}
-	if err = r.run(inherited{base: withoutPassword(o.Base)}); errors.Is(err, errEnough) {
+	r := &reader{head: &Head{}, linksOnly: true}
+	if err = r.run(body, o); errors.Is(err, errEnough) {
 		err = nil
 	}
 	return r.head.Self, r.head.Hubs, err
 }
 
-// withoutPassword is u without its password, which must not be kept in entries (P10).
-func withoutPassword(u *url.URL) *url.URL {
-	if u == nil || u.User == nil {
-		return u
+func (r *reader) run(body io.Reader, o Options) error {
+	text, problem := decode(body, o.ContentType)
+	r.p = newParser(newInput(text), o)
+	if problem != "" {
+		r.head.problem(1, problem)
 	}
-	plain := *u
-	plain.User = nil
-	return &plain
-}
-
-func (r *reader) run(at inherited) error {
-	e, err := r.p.root(at)
+	base := o.Base
+	if base != nil && base.User != nil { // a password must not be kept in entries (P10)
+		plain := *base
+		plain.User = nil
+		base = &plain
+	}
+	e, err := r.p.root(inherited{base: base})
 	if err != nil {
 		return r.p.asError(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,33 +45,22 @@ func newInput(r *bufio.Reader) *input {
 	}
 	in.line += bytes.Count(head[:at], []byte{'\n'})
 	_, _ = r.Discard(at)
-	in.declaration()
+	// The encoding of the XML declaration was used already, and its version is no reason to refuse.
+	head, _ = r.Peek(lookAhead)
+	if end := bytes.Index(head, []byte("?>")); end > 0 && bytes.HasPrefix(head, []byte("<?xml ")) {
+		end += len("?>")
+		in.line += bytes.Count(head[:end], []byte{'\n'})
+		in.offset += int64(end)
+		_, _ = r.Discard(end)
+	}
 	return in
 }
 
 // startsFeed reports whether the document begins with the root of a feed: an XML declaration after it belongs to an
 // example in the content.
 func startsFeed(b []byte) bool {
-	for _, name := range []string{"rss", "feed", "rdf:RDF", "entry", "atom:"} {
-		if bytes.HasPrefix(b[1:], []byte(name)) {
-			return true
-		}
-	}
-	return false
-}
-
-// declaration skips the XML declaration: its encoding was used already, and its version is no reason to refuse.
-func (in *input) declaration() {
-	head, _ := in.r.Peek(lookAhead)
-	if !bytes.HasPrefix(head, []byte("<?xml ")) {
-		return
-	}
-	if end := bytes.Index(head, []byte("?>")); end > 0 {
-		end += len("?>")
-		in.line += bytes.Count(head[:end], []byte{'\n'})
-		in.offset += int64(end)
-		_, _ = in.r.Discard(end)
-	}
+	roots := []string{"<rss", "<feed", "<rdf:RDF", "<entry", "<atom:"}
+	return slices.ContainsFunc(roots, func(root string) bool { return bytes.HasPrefix(b, []byte(root)) })
 }
 
 // Read also gives single bytes; the decoder uses ReadByte.

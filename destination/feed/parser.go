@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -187,8 +188,8 @@ func (p *parser) addAttributes(n *node, attrs []xml.Attr) {
 		if a.Name.Space != "" {
 			uri = p.lookup(a.Name.Space)
 		}
-		if n.has(uri, a.Name.Local) { // not well-formed; the first one counts
-			continue
+		if slices.ContainsFunc(n.attrs, func(b attribute) bool { return b.uri == uri && b.local == a.Name.Local }) {
+			continue // not well-formed; the first one counts
 		}
 		n.attrs = append(n.attrs, attribute{a.Name.Space, a.Name.Local, uri, a.Value})
 		if strings.IndexByte(a.Value, ':') > 0 {
@@ -299,15 +300,6 @@ func (p *parser) tree(root *node, limit int, stop func(*node) bool) error {
 	}
 }
 
-func (n *node) has(uri, local string) bool {
-	for _, a := range n.attrs {
-		if a.uri == uri && a.local == local {
-			return true
-		}
-	}
-	return false
-}
-
 // usesOf appends the bound prefixes of a value's words: xsi:type="dc:URI" means a namespace.
 func (p *parser) usesOf(uses []binding, value string) []binding {
 	const longest, most = 1 << 10, 16
@@ -376,9 +368,7 @@ func (p *parser) root(at inherited) (*node, error) {
 		if v == tombstones {
 			p.kind = Atom
 		}
-	case "rss":
-		p.kind = RSS
-	case "item": // of any namespace, because RSS has many
+	case "rss", "item": // of any namespace, because RSS has many
 		p.kind = RSS
 	case "rdf":
 		if v == rdfVocabulary || v == unnamed {
@@ -396,11 +386,9 @@ func (p *parser) root(at inherited) (*node, error) {
 
 // rdf separates RSS 1.0 from other uses of RDF: it declares a namespace of RSS, or begins with a channel.
 func (p *parser) rdf() error {
-	for _, b := range p.bindings {
-		if vocabularyOf(b.uri) == rssVocabulary {
-			p.kind = RSS
-			return nil
-		}
+	if slices.ContainsFunc(p.bindings, func(b binding) bool { return vocabularyOf(b.uri) == rssVocabulary }) {
+		p.kind = RSS
+		return nil
 	}
 	t, err := p.startTag()
 	if err != nil {

@@ -2,11 +2,11 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"math"
 	"slices"
 	"strconv"
@@ -16,26 +16,16 @@ import (
 
 // Digest identifies the content of an edit: subject, observed, author, type and fields, however it was written.
 func (e *Edit) Digest() [32]byte {
-	h := sha256.New()
-	add(h, e.Subject)
-	add(h, stamp(e.Observed))
-	add(h, e.Author)
-	add(h, e.Type)
+	said := []string{e.Subject, stamp(e.Observed), e.Author, e.Type}
 	for _, f := range e.Fields {
-		add(h, f.Name)
-		add(h, f.Value)
+		said = append(said, f.Name, f.Value)
 	}
-	var sum [32]byte
-	h.Sum(sum[:0])
-	return sum
-}
-
-// add hashes s with its length before it, so that no two sequences of strings hash the same bytes.
-func add(h hash.Hash, s string) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(len(s)))
-	h.Write(n[:])
-	h.Write([]byte(s))
+	// Each has its length before it, so that no two sequences are the same bytes.
+	all := make([]byte, 0, 1<<10)
+	for _, s := range said {
+		all = append(binary.BigEndian.AppendUint64(all, uint64(len(s))), s...)
+	}
+	return sha256.Sum256(all)
 }
 
 // stamp is a time in RFC 3339, UTC; "" for the zero time.
@@ -306,13 +296,8 @@ func Merge(subject string, edits []*Edit) *Record {
 }
 
 func (f FieldState) beats(old FieldState) bool {
-	if d := f.Observed.Compare(old.Observed); d != 0 {
-		return d > 0
-	}
-	if d := strings.Compare(f.Author, old.Author); d != 0 {
-		return d > 0
-	}
-	return f.Value > old.Value
+	return cmp.Or(f.Observed.Compare(old.Observed), strings.Compare(f.Author, old.Author),
+		strings.Compare(f.Value, old.Value)) > 0
 }
 
 // JSON is the record's file (contract.md 5): the same bytes for the same record, with a newline at the end.

@@ -169,9 +169,7 @@ func (c *canonical) writeDocument(n *node, base string, limit int) ([]byte, erro
 	} else {
 		c.buf.WriteByte('>')
 		c.buf.Write(body)
-		c.buf.WriteByte('\n')
-		c.end(top)
-		c.buf.WriteByte('\n')
+		c.buf.WriteString("\n</" + qualified(top.prefix, top.local) + ">\n")
 	}
 	if c.buf.Len() > c.limit {
 		return nil, entryError(fmt.Sprintf("as a document of its own it has more than %d bytes", c.limit))
@@ -224,15 +222,12 @@ func (c *canonical) innerMarkup(n *node) string {
 func (c *canonical) node(n *node) {
 	switch {
 	case n.target != "":
-		c.buf.WriteString("<?" + n.target + " ")
-		c.buf.WriteString(n.text)
-		c.buf.WriteString("?>")
-		return
+		c.buf.WriteString("<?" + n.target + " " + n.text + "?>")
 	case !n.isElement():
 		c.buf.WriteString(textEscapes.Replace(n.text))
-		return
+	default:
+		c.writeElement(n, "")
 	}
-	c.writeElement(n, "")
 }
 
 // writeElement writes an element, its content on lines of its own unless line, the beginning of its own line, is "".
@@ -256,15 +251,14 @@ func (c *canonical) writeElement(n *node, line string) {
 				c.node(k)
 			}
 		}
-		c.end(n)
+		c.buf.WriteString("</" + qualified(n.prefix, n.local) + ">")
 	}
 	c.local = c.local[:outer]
 }
 
 // writeTag writes a start tag up to its end, or an empty element.
 func (c *canonical) writeTag(n *node, declared []binding) {
-	c.buf.WriteByte('<')
-	c.name(n.prefix, n.local)
+	c.buf.WriteString("<" + qualified(n.prefix, n.local))
 	slices.SortFunc(declared, func(a, b binding) int { return strings.Compare(a.prefix, b.prefix) })
 	for _, b := range declared {
 		c.buf.WriteString(" xmlns")
@@ -277,26 +271,18 @@ func (c *canonical) writeTag(n *node, declared []binding) {
 		return cmp.Or(strings.Compare(a.uri, b.uri), strings.Compare(a.local, b.local))
 	})
 	for _, a := range attrs {
-		c.buf.WriteByte(' ')
-		c.name(a.prefix, a.local)
+		c.buf.WriteString(" " + qualified(a.prefix, a.local))
 		c.value(a.value)
 	}
 }
 
 func (c *canonical) value(s string) { c.buf.WriteString(`="` + valueEscapes.Replace(s) + `"`) }
 
-func (c *canonical) end(n *node) {
-	c.buf.WriteString("</")
-	c.name(n.prefix, n.local)
-	c.buf.WriteByte('>')
-}
-
-func (c *canonical) name(prefix, local string) {
-	if prefix != "" {
-		c.buf.WriteString(prefix)
-		c.buf.WriteByte(':')
+func qualified(prefix, local string) string {
+	if prefix == "" {
+		return local
 	}
-	c.buf.WriteString(local)
+	return prefix + ":" + local
 }
 
 func (c *canonical) reset() {
