@@ -31,9 +31,13 @@ func (l Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
 
 // Targets lists the targets of relation rel (lower case) of the document itself, each once.
 func Targets(links []Link, rel string) []string {
+	return targets(links, func(l Link) bool { return l.Has(rel) })
+}
+
+func targets(links []Link, wanted func(Link) bool) []string {
 	var all []string
 	for _, l := range links {
-		if l.Anchor == "" && l.Has(rel) && !slices.Contains(all, l.Target) {
+		if l.Anchor == "" && wanted(l) && !slices.Contains(all, l.Target) {
 			all = append(all, l.Target)
 		}
 	}
@@ -45,15 +49,10 @@ const maxFeeds = 20
 // FeedTargets lists the feeds that links name as other forms of the document itself: relation alternate, of a media
 // type that only feeds have.
 func FeedTargets(links []Link) []string {
-	var all []string
-	for _, l := range links {
-		if l.Anchor == "" && l.Has("alternate") && isFeedType(l.Params["type"]) && OnWeb(l.Target) &&
-			!slices.Contains(all, l.Target) &&
-			len(all) < maxFeeds {
-			all = append(all, l.Target)
-		}
-	}
-	return all
+	all := targets(links, func(l Link) bool {
+		return l.Has("alternate") && isFeedType(l.Params["type"]) && OnWeb(l.Target)
+	})
+	return all[:min(len(all), maxFeeds)]
 }
 
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml"}
@@ -316,29 +315,20 @@ func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	h.z.SetMaxBuf(maxHead)
 	err := h.read()
 	at := base
-	if ref := strings.TrimSpace(h.base); ref != "" {
-		if abs, ok := resolve(ref, base); ok {
-			if u, err := url.Parse(abs); err == nil {
-				at = u
-			}
+	if abs, ok := resolve(h.base, base); ok && strings.TrimSpace(h.base) != "" {
+		if u, err := url.Parse(abs); err == nil {
+			at = u
 		}
 	}
 	var links []Link
-	for _, params := range h.found {
-		if l, ok := makeHTMLLink(params, at); ok {
+	for _, attrs := range h.found {
+		href := strings.TrimSpace(values(attrs).get("href"))
+		rest := slices.DeleteFunc(attrs, func(a param) bool { return a.name == "href" || a.name == "anchor" })
+		if l, ok := makeLink(href, rest, at); ok && href != "" {
 			links = append(links, l)
 		}
 	}
 	return links, err
-}
-
-func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
-	href := strings.TrimSpace(values(attrs).get("href"))
-	rest := slices.DeleteFunc(attrs, func(a param) bool { return a.name == "href" || a.name == "anchor" })
-	if href == "" {
-		return Link{}, false
-	}
-	return makeLink(href, rest, base)
 }
 
 const markupBlanks = " \t\r\n\f\ufeff"

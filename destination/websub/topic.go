@@ -120,16 +120,18 @@ func sniff(start []byte, contentType string) string {
 	if feed.Sniff(contentType, start) != feed.None {
 		return FromFeed
 	}
-	declared := strings.ToLower(contentType)
-	isPage := strings.Contains(declared, "html")
+	declared, kind := strings.ToLower(contentType), ""
+	if strings.Contains(declared, "html") {
+		kind = FromHTML
+	}
 	z := html.NewTokenizer(bytes.NewReader(start))
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
-			if !isPage && strings.Contains(declared, "xml") {
+			if kind == "" && strings.Contains(declared, "xml") {
 				return FromFeed
 			}
-			return pageIf(isPage)
+			return kind
 		case html.TextToken:
 			if strings.Trim(string(z.Raw()), markupBlanks) != "" {
 				return ""
@@ -142,16 +144,9 @@ func sniff(start []byte, contentType string) string {
 			name, _ := z.TagName()
 			switch atom.Lookup(name) { // a page may leave out its first tags
 			case atom.Html, atom.Head, atom.Title, atom.Meta, atom.Link, atom.Base, atom.Script, atom.Style:
-				isPage = true
+				kind = FromHTML
 			}
-			return pageIf(isPage)
+			return kind
 		}
 	}
-}
-
-func pageIf(page bool) string {
-	if page {
-		return FromHTML
-	}
-	return ""
 }
