@@ -154,7 +154,7 @@ func (g *gate) Accept() (net.Conn, error) {
 	for {
 		c, err := g.Listener.Accept()
 		if err != nil {
-			if !passing(err) {
+			if !slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) }) {
 				return nil, err
 			}
 			if now := time.Now(); now.Sub(told) >= quiet {
@@ -184,12 +184,9 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
+// lacks are the errors that pass.
 var lacks = []error{
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR,
-}
-
-func passing(err error) bool {
-	return slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 // Close stops accepting, and drops connections without a request.
@@ -211,7 +208,10 @@ func (g *gate) Close() error {
 }
 
 func (g *gate) admit(raw net.Conn) (*conn, bool) {
-	c := &conn{Conn: raw, gate: g, ip: g.countedAs(raw.RemoteAddr())}
+	c := &conn{Conn: raw, gate: g}
+	if tcp, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
+		c.ip = Client(tcp.AddrPort().Addr())
+	}
 	for {
 		g.mu.Lock()
 		crowded := netip.Prefix{}
@@ -252,16 +252,8 @@ func (g *gate) dropOne(ip netip.Prefix) bool {
 	return true
 }
 
-// countedAs is zero for an address that many clients may share.
-func (g *gate) countedAs(addr net.Addr) netip.Prefix {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	return Client(tcp.AddrPort().Addr())
-}
-
-// Client is the limit's key for a client: its address, or its /64, because an IPv6 client chooses freely there.
+// Client is the limit's key for a client: its address, or its /64, because an IPv6 client chooses freely there. It is
+// zero for an address that many clients may share.
 func Client(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")
 	if !ip.IsValid() || ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() {
