@@ -169,16 +169,11 @@ func NewLink(rel, href string) Link {
 
 // Link is the preferred link of a relation, in any letter case: the one with the lowest pri.
 func (h *Head) Link(rel string) (Link, bool) {
-	best := -1
-	for i := range h.Links {
-		if strings.EqualFold(h.Links[i].Rel, rel) && (best < 0 || h.Links[i].Pri < h.Links[best].Pri) {
-			best = i
-		}
-	}
-	if best < 0 {
+	links := slices.DeleteFunc(slices.Clone(h.Links), func(l Link) bool { return !strings.EqualFold(l.Rel, rel) })
+	if len(links) == 0 {
 		return Link{}, false
 	}
-	return h.Links[best], true
+	return slices.MinFunc(links, func(a, b Link) int { return cmp.Compare(a.Pri, b.Pri) }), true
 }
 
 // Expect refuses a document of another kind with a *DocumentError (F58). A document that does not state its kind
@@ -284,15 +279,4 @@ func (e *DocumentError) Unwrap() error {
 		return io.ErrUnexpectedEOF
 	}
 	return e.cause
-}
-
-// EntryError is why an entry was skipped.
-type EntryError struct {
-	Ordinal int64 // position in the document, from 0
-	Offset  int64 // byte of its start tag
-	Detail  string
-}
-
-func (e *EntryError) Error() string {
-	return fmt.Sprintf("skipped entry %d (at byte %d): %s", e.Ordinal, e.Offset, e.Detail)
 }

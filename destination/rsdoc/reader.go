@@ -1,6 +1,9 @@
 package rsdoc
 
-import "io"
+import (
+	"fmt"
+	"io"
+)
 
 // Reader reads one document as a stream, in constant memory. Errors are final. Nothing may be concluded from the
 // absence of an entry before Next returned io.EOF, for only then was the document well-formed to its last byte (F58).
@@ -76,7 +79,7 @@ func (r *Reader) Next() (*Entry, error) {
 	return nil, r.err
 }
 
-// Skipped counts the unusable entries so far; first describes the first of them, as an *EntryError. A caller that
+// Skipped counts the unusable entries so far; first describes the first of them. A caller that
 // deletes what a list does not have must look here: a skipped entry is not an absent one.
 func (r *Reader) Skipped() (n int64, first error) { return r.skipped, r.firstSkip }
 
@@ -85,7 +88,7 @@ func (r *Reader) Bytes() int64 { return r.s.offset() }
 
 func (r *Reader) skip(at int64) {
 	if r.skipped++; r.firstSkip == nil {
-		r.firstSkip = &EntryError{Ordinal: r.ordinal - 1, Offset: at, Detail: r.fault}
+		r.firstSkip = fmt.Errorf("skipped entry %d (at byte %d): %s", r.ordinal-1, at, r.fault)
 	}
 }
 
