@@ -45,7 +45,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *rese
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return b, nil
 	case large, errors.Is(err, errTooLarge):
-		drain(w, r, r.Body, 4*most, requestTime) // so that the sender ends, and reads the reason
+		drain(w, r, 4*most, requestTime) // so that the sender ends, and reads the reason
 		return nil, errTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlow
@@ -161,7 +161,7 @@ func text(w http.ResponseWriter, status int, body string) {
 // refuse answers without reading the body.
 func refuse(w http.ResponseWriter, r *http.Request, status int) {
 	const most, patience = 1 << 20, 2 * time.Second
-	drain(w, r, r.Body, most, patience)
+	drain(w, r, most, patience)
 	write(w, status)
 }
 
@@ -173,8 +173,8 @@ func busy(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 
 // drain discards a body, up to a bound: many clients lose an answer if the connection is reset
 // while they send. One that waits for 100 Continue sends nothing.
-func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, patience time.Duration) {
-	if body == nil || body == http.NoBody || r.ContentLength == 0 {
+func drain(w http.ResponseWriter, r *http.Request, most int64, patience time.Duration) {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return
 	}
 	control := http.NewResponseController(w)
@@ -185,7 +185,7 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, p
 	}
 	_ = control.SetReadDeadline(time.Now().Add(patience))
 	//nolint:errorlint // only a bare EOF ends a body
-	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF {
+	if n, err := io.CopyN(io.Discard, r.Body, most+1); n > most || err != io.EOF {
 		w.Header().Set("Connection", "close")
 	}
 }

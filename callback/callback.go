@@ -97,9 +97,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -121,11 +119,13 @@ type Callback struct {
 func New(o Options) *Callback {
 	o = o.withDefaults()
 	return &Callback{
-		o:       o,
-		subs:    newLookup(o.Store),
-		memory:  newMemoryLimit(o.limits.memory),
-		inbox:   newInbox(o),
-		tallies: newTallies(o),
+		o:      o,
+		subs:   &lookup{store: o.Store, known: make(map[[sha256.Size]byte]remembered)},
+		memory: newMemoryLimit(o.limits.memory),
+		inbox:  newInbox(o),
+		tallies: &tallies{
+			o: o, by: make(map[int64]*tally), reports: newHints(reportEvery), failures: newHints(failureEvery),
+		},
 		moved:   newHints(time.Hour),
 		doubted: newHints(time.Minute),
 	}
@@ -284,15 +284,8 @@ type remembered struct {
 	until time.Time
 }
 
-func newLookup(s store.Subscriptions) *lookup {
-	return &lookup{store: s, known: make(map[[sha256.Size]byte]remembered)}
-}
-
 // find returns a subscription, perhaps as it was a moment ago.
 func (l *lookup) find(ctx context.Context, token string) (store.Subscription, error) {
-	if !wellFormed(token) {
-		return store.Subscription{}, store.ErrNotFound
-	}
 	key := sha256.Sum256([]byte(token))
 	l.mu.Lock()
 	r, ok := l.known[key]

@@ -36,10 +36,7 @@ type pendingDelivery struct {
 func newInbox(o Options) *inbox {
 	return &inbox{
 		o: o, queue: make(chan *pendingDelivery, o.limits.waiting),
-		quota: quota{
-			maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries,
-			now: map[int64]store.InboxSize{},
-		},
+		quota: quota{limits: o.limits, now: map[int64]store.InboxSize{}},
 	}
 }
 
@@ -184,12 +181,6 @@ type tally struct {
 	pull        bool // a pull is still to be requested
 }
 
-func newTallies(o Options) *tallies {
-	return &tallies{
-		o: o, by: make(map[int64]*tally), reports: newHints(reportEvery), failures: newHints(failureEvery),
-	}
-}
-
 func (t *tallies) add(sub store.Subscription, n store.Tally) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -309,7 +300,7 @@ const shares = 4
 
 // quota tracks how full the store's inbox is.
 type quota struct {
-	maxBytes, maxDeliveries int64
+	limits
 
 	mu  sync.Mutex
 	now map[int64]store.InboxSize // by Source
@@ -323,8 +314,8 @@ func (f *quota) full(sourceID int64) bool {
 		all = plus(all, s.Deliveries, s.Bytes)
 	}
 	own := f.now[sourceID]
-	return all.Bytes >= f.maxBytes || all.Deliveries >= f.maxDeliveries ||
-		own.Bytes >= (f.maxBytes+shares-1)/shares || own.Deliveries >= (f.maxDeliveries+shares-1)/shares
+	return all.Bytes >= f.inboxBytes || all.Deliveries >= f.inboxDeliveries ||
+		own.Bytes >= (f.inboxBytes+shares-1)/shares || own.Deliveries >= (f.inboxDeliveries+shares-1)/shares
 }
 
 func (f *quota) added(grown map[int64]store.InboxSize) {

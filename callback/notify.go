@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -109,9 +110,8 @@ func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byt
 	reserved *reservation) (body []byte, signed bool, err error) {
 	var bad error
 	if sub.Secret != "" {
-		if bad = c.signature(h, sub, raw); bad == nil {
-			signed = true
-		}
+		bad = c.signature(h, sub, raw)
+		signed = bad == nil
 	}
 	coding := codingOf(h)
 	if coding == "" || len(raw) == 0 {
@@ -149,9 +149,7 @@ func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) er
 		if err == nil {
 			return nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return fmt.Errorf("%w: %w", errSignature, first)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -77,10 +78,7 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take over the sockets of systemd: %w", err)
 	}
-	var all []net.Listener
-	for _, ls := range handed {
-		all = append(all, ls...)
-	}
+	all := slices.Concat(slices.Collect(maps.Values(handed))...)
 	if len(all) == 0 {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
@@ -122,10 +120,7 @@ type Certificates struct {
 
 // LoadCertificates reads a certificate chain and its key in PEM.
 func LoadCertificates(certFile, keyFile string, log *slog.Logger) (*Certificates, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	c := &Certificates{certFile: certFile, keyFile: keyFile, log: log}
+	c := &Certificates{certFile: certFile, keyFile: keyFile, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 	if err := c.Reload(); err != nil {
 		return nil, err
 	}
