@@ -348,3 +348,30 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 	}
 	return nil
 }
+
+func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
+	s := f.s
+	if s.o.Plan != nil {
+		return nil
+	}
+	if s.Look && !f.looked {
+		if err := s.claimTrash(ctx); err != nil {
+			return err
+		}
+		f.looked = true
+	}
+	if err := errors.Join(s.emptyTrash(ctx), s.missing(ctx, offer)); err != nil {
+		return err
+	}
+	s.Recheck = false
+	policy := s.Target.PolicyDigest()
+	if s.sweep {
+		policy = policySweep
+	}
+	// Sets outside the selection were not judged by the new policy.
+	if len(s.Target.Sets) > 0 || policy == s.src.Policy {
+		return nil
+	}
+	s.src.Policy = policy
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Policy: &policy}})
+}

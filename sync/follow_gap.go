@@ -261,3 +261,38 @@ func light(o *destination.SetOffer) *destination.SetOffer {
 	out.Topic = &topic
 	return &out
 }
+
+func (f *Follower) reads(p *pull.Puller, do func() error) error {
+	f.watchMisses(p)
+	f.turn.reading = p
+	f.rec.Reading(true)
+	defer func() {
+		f.turn.reading = nil
+		f.rec.Reading(false)
+	}()
+	if err := do(); err != nil {
+		return err
+	}
+	f.countOf(p)
+	return nil
+}
+
+// readSet has the documents of a set read by how, after the set was read anew.
+func (f *Follower) readSet(
+	ctx context.Context, id int64, offer *destination.SetOffer, how func(*pull.Puller) error,
+) (*pull.Puller, error) {
+	set, err := f.known(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.s.NewPuller(set, offer)
+	if err != nil {
+		return nil, err
+	}
+	return p, f.reads(p, func() error {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+		return how(p)
+	})
+}

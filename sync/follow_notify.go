@@ -6,9 +6,11 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"resyncd/destination"
+	"resyncd/destination/safe"
 	"resyncd/store"
 	"resyncd/sync/coverage"
 	"resyncd/sync/parsed"
@@ -240,4 +242,72 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// turn is whose turn it is to change what a Follower knows. A slice has it from start to end, except while it waits for
+// a document of the Source: then pushes are taken up, so that a document that hangs holds up only its own pull (P11).
+//
+// A pull trusts nothing over a wait but the store and its own coverage, which is told of the pushes (Puller.Pushed). A
+// hole that comes up meanwhile waits for the next pull.
+type turn struct {
+	slice context.Context // of the slice that gives it away in waits, nil for none
+	kept  int             // reasons to keep it over waits
+	// reading is whose documents are being read; between: notifications are being taken up in a wait of a slice.
+	reading *pull.Puller
+	between bool
+	heard   chan struct{} // something came into the inbox
+}
+
+// keep has the turn kept over waits, because a new history overrides a push that comes in its midst.
+func (t *turn) keep() (release func()) {
+	t.kept++
+	return func() { t.kept-- }
+}
+
+// await has pushes taken up until resume.
+func (f *Follower) await() (resume func()) {
+	if t := &f.turn; t.slice == nil || t.kept > 0 || t.between {
+		return func() {}
+	}
+	stop := make(chan struct{})
+	var listener sync.WaitGroup
+	listener.Go(func() { f.listen(stop) })
+	return func() {
+		close(stop)
+		listener.Wait()
+	}
+}
+
+// Heard has a slice that waits for a document take up the inbox at once. Any goroutine may call it.
+func (f *Follower) Heard() { tell(f.turn.heard) }
+
+// listen takes up the inbox until stop. After a failure deliveries stay for WorkNotify.
+func (f *Follower) listen(stop <-chan struct{}) {
+	t := &f.turn
+	for t.slice != nil {
+		select {
+		case <-t.heard:
+		case <-stop:
+			return
+		}
+		if t.slice.Err() != nil {
+			return
+		}
+		if err := f.hear(t.slice); err != nil {
+			t.slice = nil
+			f.s.Log.Warn(
+				"a notification could not be taken up while a document is waited for; it is when that has come",
+				"err", err)
+		}
+	}
+}
+
+func (f *Follower) hear(ctx context.Context) error {
+	f.turn.between = true
+	defer func() { f.turn.between = false }()
+	err := safe.Do(func() error { return f.notify(ctx) }) // as the queue does for a slice; here nobody else would
+	if bug, ok := errors.AsType[*safe.PanicError](err); ok {
+		f.s.Log.Error("panic while a notification is taken up", "panic", bug.Value, "stack", string(bug.Stack))
+	}
+	return err
 }

@@ -416,3 +416,19 @@ func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n
 	}
 	return n, nil
 }
+
+// noteUnread records for `status` why a Source without known sets could not be read.
+func (s *session) noteUnread(ctx context.Context, problem error) error {
+	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
+	said, why, err := report.Unread(ctx, s.Store, s.SourceID)
+	if err != nil || said == text && why == cause {
+		return err
+	}
+	d := s.NewDocument(report.UnreadDocument, report.UnreadDocument)
+	d.Body = []byte(store.WithCause(text, cause))
+	err = s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Repeatable: true, Documents: []store.Document{d}})
+	if err != nil {
+		return fmt.Errorf("record why nothing was found: %w", err)
+	}
+	return nil
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -283,4 +284,110 @@ func (f *Follower) judgeAnew() {
 	if !f.rec.IsHalted() && f.marred.CompareAndSwap(true, false) {
 		f.o.Later(WorkPull, f.s.Now())
 	}
+}
+
+func (f *Follower) end(ctx context.Context) error {
+	s := f.s
+	// After a disk failure a file may be newer than its row, so the next run looks.
+	unclean := f.rec.IsHalted() || s.Look && !f.looked
+	if !unclean {
+		var err error
+		if unclean, err = s.uncertain(ctx); err != nil {
+			return err
+		}
+	}
+	return s.leave(ctx, unclean)
+}
+
+const lookMost = 10_000
+
+// uncertain reports whether files of owed resources may still differ from their rows (F1).
+func (s *session) uncertain(ctx context.Context) (bool, error) {
+	if !s.Look {
+		return false, nil
+	}
+	looked := 0
+	for r, err := range s.Owed().All(ctx) {
+		if looked++; err != nil || looked > lookMost || s.Differs(ctx, r) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// asks holds the requests of other goroutines to a Follower.
+type asks struct {
+	mu     sync.Mutex
+	open   []*PullRequest     // until they are answered
+	hints  map[int64]struct{} // sets that may have changed
+	closed bool
+}
+
+func (a *asks) locked(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
+
+func (a *asks) request(r *PullRequest) {
+	var closed bool
+	a.locked(func() { a.open, closed = append(a.open, r), a.closed })
+	if closed {
+		a.answer([]*PullRequest{r}, errClosed)
+	}
+}
+
+// take returns the requests for a slice that none has taken.
+func (a *asks) take(w Work) (rs []*PullRequest) {
+	a.locked(func() {
+		for _, r := range a.open {
+			if r.work == w && !r.taken {
+				r.taken, rs = true, append(rs, r)
+			}
+		}
+	})
+	return rs
+}
+
+func (a *asks) all() (rs []*PullRequest) {
+	a.locked(func() { rs = slices.Clone(a.open) })
+	return rs
+}
+
+func (a *asks) answer(rs []*PullRequest, err error) {
+	for _, r := range rs {
+		had := 0
+		a.locked(func() {
+			had = len(a.open)
+			a.open = slices.DeleteFunc(a.open, func(other *PullRequest) bool { return other == r })
+			had -= len(a.open)
+		})
+		if had > 0 && r.Done != nil {
+			r.Done(err)
+		}
+	}
+}
+
+func (a *asks) hint(set int64) {
+	a.locked(func() {
+		if a.hints == nil {
+			a.hints = map[int64]struct{}{}
+		}
+		a.hints[set] = struct{}{}
+	})
+}
+
+func (a *asks) takeHints() (hints map[int64]struct{}) {
+	a.locked(func() { hints, a.hints = a.hints, nil })
+	return hints
+}
+
+func (a *asks) hinted() (some bool) {
+	a.locked(func() { some = len(a.hints) > 0 })
+	return some
+}
+
+func (a *asks) close() {
+	a.locked(func() { a.closed = true })
+	a.answer(a.all(), errClosed)
 }

@@ -298,3 +298,42 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 	}
 	return s.carryOut(ctx)
 }
+
+const scrubPage = 200
+
+// scrub re-hashes a few files and fetches damaged ones anew (F13).
+func (f *Follower) scrub(ctx context.Context) error {
+	s := f.s
+	if f.rec.IsHalted() || s.Target.Mirror.Check(ctx) != nil { // a missing disk is no damage
+		return nil
+	}
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: s.SourceID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
+	})
+	if err != nil {
+		return err
+	}
+	if len(rs) == 0 {
+		f.scrubbed = 0
+		return nil
+	}
+	f.scrubbed = rs[len(rs)-1].ID
+	var found []problem
+	for _, r := range rs {
+		p, err := check(ctx, s.Target.Mirror, r)
+		if err != nil && ctx.Err() == nil { // of the machine, not of the file
+			s.Log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			found = append(found, *p)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return s.renew(ctx, found)
+}
