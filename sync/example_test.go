@@ -110,8 +110,9 @@ func destinationOf(g *group, url string) (*syncengine.Engine, syncengine.Target)
 	id := must(dir.Create(filepath.Join(g.folder, "files")))
 	mirror := must(dir.Open(filepath.Join(g.folder, "files"), id, dir.Options{}))
 	g.closing(state.Close, mirror.Close)
-	return &syncengine.Engine{Store: state, Log: slog.New(slog.DiscardHandler), Holder: "example", Now: time.Now},
-		syncengine.Target{Name: "papers", URL: url, Client: g.client, Mirror: mirror, RootID: id}
+	target := syncengine.Target{Name: "papers", URL: url, Mirror: mirror, RootID: id}
+	target.Client = g.client
+	return &syncengine.Engine{Store: state, Log: slog.New(slog.DiscardHandler), Holder: "example", Now: time.Now}, target
 }
 
 // A Source is brought into a folder, twice.
@@ -135,7 +136,8 @@ func ExampleEngine_Run() {
 	client := loopback()
 	defer client.Close()
 	engine := &syncengine.Engine{Store: state, Log: slog.New(slog.DiscardHandler), Holder: "example", Now: time.Now}
-	target := syncengine.Target{Name: "papers", URL: url, Client: client, Mirror: mirror, RootID: id}
+	target := syncengine.Target{Name: "papers", URL: url, Mirror: mirror, RootID: id}
+	target.Client = client
 	for range 2 {
 		for _, r := range must(engine.Run(ctx, target, syncengine.RunOptions{From: store.NoTime})) {
 			fmt.Println(r.Kind, "fetched:", r.Fetched, "in step:", r.InStep)
@@ -161,7 +163,7 @@ func ExampleEngine_Follow() {
 	var door *callback.Callback
 	jobs := queue.NewLocal(queue.LocalOptions{})
 	later := func(w syncengine.Work, due time.Time) {
-		_ = jobs.Put(g, queue.Job{Source: f.SourceID(), Kind: queue.Kind(w), Due: due})
+		jobs.Put(queue.Job{Source: f.SourceID(), Kind: queue.Kind(w), Due: due})
 	}
 	at, doorURL := listen()
 	pulled, subscribed, mirrored := make(chan bool, 9), make(chan bool, 9), make(chan int, 9)

@@ -106,9 +106,7 @@ func history(t *rapid.T, o limits, steps []step) {
 				fails[key{s.source, kind}] = false
 			}
 			mu.Unlock()
-			if err := q.Drop(ctx, s.source); err != nil {
-				problem("%v", err)
-			}
+			q.Drop(s.source)
 		case s.pause > 0:
 			<-time.After(s.pause)
 		default:
@@ -119,9 +117,7 @@ func history(t *rapid.T, o limits, steps []step) {
 			}
 			fails[s.key], takes[s.key] = s.fails, s.takes
 			mu.Unlock()
-			if err := q.Put(ctx, Job{Source: s.source, Kind: s.kind, Due: due}); err != nil {
-				problem("%v", err)
-			}
+			q.Put(Job{Source: s.source, Kind: s.kind, Due: due})
 		}
 	}
 	<-time.After(10 * time.Minute)

@@ -35,9 +35,7 @@ func start(t *testing.T, q *Local, work func(context.Context, Job) error) {
 
 func put(t *testing.T, q *Local, j Job) {
 	t.Helper()
-	if err := q.Put(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
+	q.Put(j)
 }
 
 func TestFailedIsTold(t *testing.T) {
@@ -74,7 +72,8 @@ func TestFailedIsTold(t *testing.T) {
 			case j.Source == 2:
 				panic(broken)
 			case j.Source == 3:
-				return errors.Join(q.Drop(ctx, 3), broken)
+				q.Drop(3)
+				return broken
 			}
 			return broken
 		})
@@ -170,18 +169,14 @@ func TestDropOfOneThatWaits(t *testing.T) {
 		put(t, q, Job{Source: 1, Kind: KindNotify}) // Source 1 gets the slot while it does this
 		<-ran
 		synctest.Wait()
-		if err := q.Drop(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		q.Drop(2)
 		close(gates[0])
 		synctest.Wait()
 		if len(ran) != 0 || q.lanes[1].seat != seatSlot {
 			t.Fatalf("%d ran, source 1 has seat %d", len(ran), q.lanes[1].seat)
 		}
 		begin := time.Now()
-		if err := q.Drop(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		q.Drop(1)
 		if j := <-ran; j.Source != 3 || time.Since(begin) > time.Second {
 			t.Errorf("%v ran after %v", j, time.Since(begin))
 		}
@@ -202,9 +197,7 @@ func TestDropKeepsTheLimit(t *testing.T) {
 		start(t, q, func(context.Context, Job) error { <-time.After(time.Minute); ran <- Job{}; return nil })
 		put(t, q, Job{Source: 1, Kind: KindPull})
 		synctest.Wait()
-		if err := q.Drop(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		q.Drop(1)
 		put(t, q, Job{Source: 2, Kind: KindPull})
 		<-time.After(90 * time.Second)
 		if len(ran) != 1 {
@@ -271,7 +264,8 @@ func TestFailuresCount(t *testing.T) {
 		var most atomic.Int64
 		q := NewLocal(LocalOptions{Failed: func(_ Job, failures int, _ time.Time, _ error) { most.Store(int64(failures)) }})
 		start(t, q, func(ctx context.Context, j Job) error {
-			return errors.Join(errors.New("broken"), q.Put(ctx, Job{Source: j.Source, Kind: j.Kind, Due: time.Now().Add(time.Hour)}))
+			q.Put(Job{Source: j.Source, Kind: j.Kind, Due: time.Now().Add(time.Hour)})
+			return errors.New("broken")
 		})
 		put(t, q, Job{Source: 1, Kind: KindNotify})
 		<-time.After(20 * time.Second)

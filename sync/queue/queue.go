@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -72,10 +71,10 @@ func newLocal(o LocalOptions, most limits) *Local {
 
 func wall(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// Put asks for a Job, even after ctx ended. It fails only for a Job without a Kind.
-func (q *Local) Put(_ context.Context, j Job) error {
+// Put asks for a Job. One without a Kind is none.
+func (q *Local) Put(j Job) {
 	if j.Kind == "" {
-		return fmt.Errorf("queue a job of source %d: it has no kind", j.Source)
+		return
 	}
 	now := q.options.Now()
 	if j.Due.IsZero() {
@@ -86,7 +85,6 @@ func (q *Local) Put(_ context.Context, j Job) error {
 	l := q.lane(j.Source)
 	l.put(j, now)
 	q.touch(j.Source, l)
-	return nil
 }
 
 func (q *Local) lane(source int64) *lane {
@@ -138,23 +136,20 @@ func (q *Local) Next(source int64) time.Time {
 
 // Drop forgets the Schedule and the waiting jobs of a Source; a running one is not repeated unless Put again. Drop does
 // not wait, so work may drop its own Source.
-func (q *Local) Drop(_ context.Context, source int64) error {
+func (q *Local) Drop(source int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lanes[source]
 	if l == nil {
-		return nil
+		return
 	}
 	l.waiting, l.pulls = nil, nil
 	if !l.running.Slotted() {
 		q.leave(l)
 	}
-	if l.running != "" {
-		l.dropped = true
-		return nil
+	if l.dropped = l.running != ""; !l.dropped {
+		delete(q.lanes, source)
 	}
-	delete(q.lanes, source)
-	return nil
 }
 
 // Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; work must heed

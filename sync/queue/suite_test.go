@@ -141,16 +141,12 @@ func (b *bench) put(source int64, kind queue.Kind, in time.Duration) {
 	if in != 0 {
 		j.Due = time.Now().Add(in)
 	}
-	if err := b.q.Put(b.Context(), j); err != nil {
-		b.Fatal(err)
-	}
+	b.q.Put(j)
 }
 
 func (b *bench) drop(source int64) {
 	b.Helper()
-	if err := b.q.Drop(context.Background(), source); err != nil {
-		b.Fatal(err)
-	}
+	b.q.Drop(source)
 }
 
 func (b *bench) same(what string, want, got any) {

@@ -228,7 +228,7 @@ func (r *runner) follow(ctx context.Context) (err error) {
 	}
 	r.set(nil)
 	s.end()
-	_ = d.jobs.Drop(context.Background(), f.SourceID()) // a Local never fails
+	d.jobs.Drop(f.SourceID())
 	cancel(err)                                         // a Follower that failed places nothing more
 	return errors.Join(err, <-ran, f.Close())
 }

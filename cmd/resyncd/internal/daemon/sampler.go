@@ -273,9 +273,8 @@ func (d *Daemon) lastPull(ctx context.Context, id int64) (time.Time, error) {
 // jobs is when work on Sources runs.
 type jobs struct{ *queue.Local }
 
-// put asks for a job; a Local takes any that has a kind.
 func (j jobs) put(id int64, kind queue.Kind, due time.Time) {
-	_ = j.Put(context.Background(), queue.Job{Source: id, Kind: kind, Due: due})
+	j.Put(queue.Job{Source: id, Kind: kind, Due: due})
 }
 
 // work carries out one job of the queue.
