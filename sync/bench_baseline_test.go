@@ -108,8 +108,12 @@ func benchCatchUp(b *testing.B, root, base string) Result {
 	}
 	e := &Engine{Store: st, Log: slog.New(slog.DiscardHandler), Holder: "bench", Now: time.Now}
 	results, err := e.Run(ctx, Target{
-		Name: "bench", URL: base + "/", Delete: transfer.DeleteTrash, TrashFor: time.Hour, DeleteGuard: 0.2, Concurrency: 16, Client: client,
-		Policy: &fetch.Policy{Trusted: []string{host.Host}}, Mirror: m, RootID: id,
+		Name: "bench", URL: base + "/", DeleteGuard: 0.2,
+		Means: transfer.Means{
+			Delete: transfer.DeleteTrash, TrashFor: time.Hour, Concurrency: 16, Client: client,
+			Policy: &fetch.Policy{Trusted: []string{host.Host}},
+		},
+		Mirror: m, RootID: id,
 	}, RunOptions{From: store.NoTime})
 	if err != nil || len(results) != 1 {
 		b.Fatal(results, err)

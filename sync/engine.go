@@ -131,21 +131,11 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 	site := &transfer.Site{
 		Workset: transfer.NewWorkset(), Store: e.Store, SourceID: src.ID, Claim: claim, Now: e.now(), Mirror: t.Mirror,
 		Log: e.log().With("source", t.Name), Look: t.Adopt || src.Unclean, Progress: s.o.Progress,
-		Means: transfer.Means{
-			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
-			Delete: t.Delete, TrashFor: t.TrashFor,
-		},
-		Observe: transfer.Observer{
-			Settled: s.observe.Settled, Removed: s.observe.Removed, Halted: s.observe.Halted,
-		},
-		Hint: func(int64) {},
+		Means: t.Means, Observe: s.observe.Observer, Hint: func(int64) {},
 	}
 	s.Source = &pull.Source{
 		Site: site, Target: t, Limits: e.unordered, Full: o.Full, Dry: o.Plan != nil,
 		From: cmp.Or(o.From, store.NoTime), Await: nobody, Keep: nobody,
-		Told: pull.Readings{
-			Skipped: s.observe.Skipped, Rotten: s.observe.Rotten, Held: s.observe.Held, Gap: s.observe.Gap,
-		},
 	}
 	s.Content = s.ContentOfInline
 	s.Rule = func(set int64) func(string) string {
@@ -234,6 +224,7 @@ func (s *session) tidyState(ctx context.Context) error {
 // Observer receives events for metrics and people. Its functions may be nil; they must be quick, safe for concurrent
 // use, and call nothing of the Follower.
 type Observer struct {
+	transfer.Observer
 	// Mirrored reports a notification whose changes are all durable or owed.
 	Mirrored func(Mirrored)
 	// Notified counts notifications taken up, by verdict.
@@ -242,28 +233,14 @@ type Observer struct {
 	Missed func(setID int64, n int64)
 	// Odd counts record values that violate their format.
 	Odd func(setID int64, n int64)
-	// Settled reports each recorded result.
-	Settled func(transfer.Settled)
-	// Removed counts removed files.
-	Removed func(n int64)
-	// Gap reports a gap that was found, changed or ended; a false alarm has no ClosedBy.
-	Gap func(g store.Gap)
 	// Pulled reports each concluded pull.
 	Pulled func(Result)
 	// Discovered reports how a set was found (destination.SetOffer.Found).
 	Discovered func(setID int64, how string)
 	// Unread reports what a pull could not read.
 	Unread func(err error)
-	// Skipped counts unreadable entries that were left out (F46).
-	Skipped func(n int64)
 	// Doubted reports a distrusted document (destination.ReaderOptions.Doubted).
 	Doubted func(reason string)
-	// Held counts files that wait for the operator.
-	Held func(setID int64, n int64)
-	// Halted reports why the mirror takes no files (F6), nil once it does.
-	Halted func(err error)
-	// Rotten counts damaged mirror files (F13), which are fetched anew.
-	Rotten func(n int64)
 }
 
 // Mirrored is one notification that was carried out.
@@ -278,8 +255,8 @@ type Mirrored struct {
 
 func (o Observer) whole() *Observer {
 	v := reflect.ValueOf(&o).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.IsNil() {
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		if f := v.FieldByIndex(field.Index); f.Kind() == reflect.Func && f.IsNil() {
 			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
 		}
 	}

@@ -124,18 +124,15 @@ func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err er
 // pullSet reads the documents of one set. The pull is concluded when its fetches rest or patience ends.
 func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *pulling) error {
 	s := f.s
-	set, err := s.Store.EnsureSet(ctx, s.Claim, offer.ID)
-	if err != nil {
-		return err
-	}
 	for _, before := range slices.Clone(f.pulls) {
-		if before.pull.Set.ID == set.ID {
+		if before.pull.Set.CapabilityList == offer.ID {
 			if err := f.concludeOne(ctx, before); err != nil {
 				return err
 			}
 		}
 	}
-	if set, err = s.Store.EnsureSet(ctx, s.Claim, offer.ID); err != nil {
+	set, err := s.Store.EnsureSet(ctx, s.Claim, offer.ID)
+	if err != nil {
 		return err
 	}
 	pull, err := s.NewPuller(&set, offer)

@@ -88,9 +88,9 @@ func (p *pusher) follow() {
 	p.eng, p.store = e, e.Store
 	observe := Observer{
 		Mirrored: func(m Mirrored) { p.locked(func() { p.landed = append(p.landed, m) }) },
-		Gap:      func(g store.Gap) { p.locked(func() { p.gaps = append(p.gaps, g) }) },
 		Missed:   func(_ int64, n int64) { p.locked(func() { p.missed += n }) },
 	}
+	observe.Gap = func(g store.Gap) { p.locked(func() { p.gaps = append(p.gaps, g) }) }
 	if p.also != nil {
 		p.also(&observe)
 	}

@@ -82,7 +82,7 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 		return errors.Join(err, s.release())
 	}
 	s.noRule = "the set is unknown"
-	f.rec = transfer.New(s.Site, transfer.Workers(t.Concurrency), f.rested)
+	f.rec = transfer.New(s.Site, f.rested)
 	return nil
 }
 

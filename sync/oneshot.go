@@ -137,7 +137,7 @@ func (s *session) workOff(
 
 func (s *session) carryOut(ctx context.Context) error {
 	news := make(chan struct{}, 1)
-	rec := transfer.New(s.Site, transfer.Workers(s.Target.Concurrency), func() { tell(news) })
+	rec := transfer.New(s.Site, func() { tell(news) })
 	rec.Retry(s.Now())
 	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }

@@ -44,7 +44,7 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	if done.Resources, err = s.DecideHeld(ctx, 0, what, name); err != nil {
 		return done, err
 	}
-	rec := transfer.New(s.Site, 1, nil)
+	rec := transfer.New(s.Site, nil)
 	if err := rec.RemoveAll(ctx, pull.EndOfTime); err != nil {
 		return done, err
 	}

@@ -163,8 +163,12 @@ func (r *rig) open() (*Engine, Target, func()) {
 	}
 	ours := src.RootID == "" && state == dir.Marked // before its state was lost
 	target := Target{
-		Name: "test", URL: r.srv.URL + "/", Delete: transfer.DeleteTrash, TrashFor: time.Hour, DeleteGuard: 0.2, Concurrency: 4,
-		Client: client, Policy: &fetch.Policy{Trusted: []string{host.Host}}, Mirror: m, RootID: id,
+		Name: "test", URL: r.srv.URL + "/", DeleteGuard: 0.2,
+		Means: transfer.Means{
+			Delete: transfer.DeleteTrash, TrashFor: time.Hour, Concurrency: 4,
+			Client: client, Policy: &fetch.Policy{Trusted: []string{host.Host}},
+		},
+		Mirror: m, RootID: id,
 		Adopt: ours || state == dir.Foreign, SweepExtra: ours && err != nil,
 	}
 	if r.tune != nil {

@@ -154,7 +154,7 @@ func (s *session) renew(ctx context.Context, found []problem) error {
 	if len(found) == 0 {
 		return nil
 	}
-	s.Told.Rotten(int64(len(found)))
+	s.Observe.Rotten(int64(len(found)))
 	for i := range found {
 		s.Log.Warn("a mirror file is not what it was; it is fetched anew",
 			"key", *found[i].Key, "problem", found[i].Problem)

@@ -187,10 +187,11 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 		}
 		return errors.Join(err, failed)
 	}
+	observe := syncengine.Observer{Mirrored: show.mirrored, Pulled: show.pulled}
+	observe.Gap = show.gap
 	d := daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
-		Announce: announce,
-		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
+		Announce: announce, Observe: observe,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return companion.Serve(ctx, src, sourceAt) })

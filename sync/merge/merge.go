@@ -245,21 +245,21 @@ func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	return out
 }
 
-// Total adds a resource's difference to the totals of its sets.
-func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
+// Total adds a resource's difference to the totals of its sets in a commit.
+func Total(c *store.Commit, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
 	for i := range before {
 		b := Counted(&before[i], was)
 		a := Counted(&after[i], is)
 		if a == b {
 			continue
 		}
-		s := sums[before[i].SetID]
-		if s == nil {
-			s = &store.SetChange{ID: before[i].SetID}
-			sums[before[i].SetID] = s
+		at := slices.IndexFunc(c.Sets, func(s store.SetChange) bool { return s.ID == before[i].SetID })
+		if at < 0 {
+			at = len(c.Sets)
+			c.Sets = append(c.Sets, store.SetChange{ID: before[i].SetID})
 		}
-		s.Resources += a.Resources - b.Resources
-		s.Bytes += a.Bytes - b.Bytes
+		c.Sets[at].Resources += a.Resources - b.Resources
+		c.Sets[at].Bytes += a.Bytes - b.Bytes
 	}
 }
 

@@ -330,7 +330,7 @@ func (c *changeList) end(l *destination.List) {
 // unread reports the bad entries of a list and returns how many of them the Source cannot be asked about.
 func (p *Puller) unread(what, url string, l *destination.List, asked int64) int64 {
 	if l.Skipped > 0 {
-		p.Told.Skipped(l.Skipped)
+		p.Observe.Skipped(l.Skipped)
 		p.Log.Warn("bad entries of a "+what+"; the Source is asked about those whose URI can be read",
 			"list", url, "entries", l.Skipped, "asked", asked, "first", l.Fault)
 	}

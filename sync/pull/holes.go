@@ -221,7 +221,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	}
 	p.Holes.stale = nil
 	for _, g := range told {
-		p.Told.Gap(g)
+		p.Observe.Gap(g)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (v *PushReader) readInPart(ctx context.Context, d *store.Delivery, entries 
 		return nil
 	}
 	v.Hint = true
-	v.Told.Skipped(skipped)
+	v.Observe.Skipped(skipped)
 	v.Log.Warn("a notification was read in part; a pull follows",
 		"set", v.Set.CapabilityList, "entries", entries, "bad_entries", skipped, "err", err)
 	if err == nil {

@@ -110,7 +110,7 @@ func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []
 		})
 	}
 	if files > 0 {
-		s.Told.Rotten(int64(files))
+		s.Observe.Rotten(int64(files))
 		s.Log.Warn("mirror files are not what the state says; they are owed now", "files", files)
 	}
 	if errors.Is(err, errLook) && ctx.Err() == nil {
@@ -239,15 +239,12 @@ func (read Pages) All(ctx context.Context) iter.Seq2[*store.Resource, error] {
 // Revision is one commit that changes rows. The row lock is held from their reading to Write, or wants would be lost.
 type Revision struct {
 	store.Commit
-	Now  store.Micros
-	s    *Source
-	sums map[int64]*store.SetChange
+	Now store.Micros
+	s   *Source
 }
 
 func (s *Source) NewRevision() *Revision {
-	return &Revision{
-		Commit: store.Commit{Claim: s.Claim}, Now: s.LocalNow(), s: s, sums: map[int64]*store.SetChange{},
-	}
+	return &Revision{Commit: store.Commit{Claim: s.Claim}, Now: s.LocalNow(), s: s}
 }
 
 // Change adds the change of a row.
@@ -258,7 +255,7 @@ func (v *Revision) Change(rc store.ResourceChange) {
 
 // Count adds the difference between a row as it was and is to the totals of its sets.
 func (v *Revision) Count(wants []store.Want, have store.Have, r *store.Resource) {
-	merge.Total(v.sums, wants, &have, r.Wants, &r.Have)
+	merge.Total(&v.Commit, wants, &have, r.Wants, &r.Have)
 }
 
 // Event adds a line to the history of a row.
@@ -270,9 +267,6 @@ func (v *Revision) Event(r *store.Resource, what string, at store.Version) {
 func (v *Revision) Write(ctx context.Context) ([]int64, error) {
 	if len(v.Resources) == 0 {
 		return nil, nil
-	}
-	for _, sum := range v.sums {
-		v.Sets = append(v.Sets, *sum)
 	}
 	if err := v.s.Store.Commit(ctx, &v.Commit); err != nil {
 		return nil, err

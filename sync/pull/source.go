@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"resyncd/destination"
-	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/store/blob"
@@ -32,7 +31,6 @@ type Source struct {
 	*transfer.Site
 	Target Target
 	Reader *destination.Reader
-	Told   Readings
 	Scopes scopes
 	Limits *plan.Limits
 	Full   bool // a baseline is always taken
@@ -49,14 +47,6 @@ type Source struct {
 	lag store.Micros
 	// Await passes the turn to others for a wait; Keep keeps it over waits.
 	Await, Keep func() (end func())
-}
-
-// Readings hears of the findings.
-type Readings struct {
-	// Skipped counts unreadable entries; Rotten counts files that differ from the state.
-	Skipped, Rotten func(n int64)
-	Held            func(setID, n int64) // removals that wait for the operator
-	Gap             func(store.Gap)
 }
 
 // ClockError bounds how far the Source's clock is ahead of its last Date.
@@ -126,15 +116,10 @@ type Target struct {
 	// Reach describes the allowed addresses (network.allow). A change tries refused resources anew.
 	Reach string
 
-	Delete      transfer.DeleteMode
-	TrashFor    time.Duration
+	transfer.Means
 	DeleteGuard float64 // share of the files, 0.2 is 20 %
 	GapPatience time.Duration
-	MaxResource int64 // bytes, 0 unlimited
-	Concurrency int   // requests to one host at once
 
-	Client *fetch.Client
-	Policy *fetch.Policy
 	Mirror blob.Mirror // nil only in a dry run without mirror
 	RootID string
 	// Adopt: the mirror may hold files without rows. SweepExtra moves unlisted files to the trash (guarded).

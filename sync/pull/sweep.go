@@ -37,7 +37,7 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	}
 	_, _, err = p.unlisted(ctx, absent, func(rs []*store.Resource) error { return p.makeAbsent(ctx, rs, absent, hold) })
 	if err == nil && hold && missing > 0 {
-		p.Told.Held(p.Set.ID, missing)
+		p.Observe.Held(p.Set.ID, missing)
 	}
 	if err != nil || hold || counts.Held == 0 {
 		return err

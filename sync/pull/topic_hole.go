@@ -149,7 +149,7 @@ func (w *walk) close(gaps []store.Gap) {
 	for i := range gaps {
 		if g := &gaps[i]; g.State == store.GapUnprovable && w.whole(store.NoTime) && w.whole(g.From) {
 			w.p.closed(g, coverage.ByArchive)
-			w.p.Told.Gap(*g)
+			w.p.Observe.Gap(*g)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (p *Puller) unprovable(gaps []store.Gap, from, until store.Micros, why stri
 	}
 	p.Log.Warn("entries of a feed may be missing, and nobody can tell",
 		"feed", p.Set.CapabilityList, "why", why, "from", gap.From.Time(), "until", gap.Until.Time())
-	p.Told.Gap(*gap)
+	p.Observe.Gap(*gap)
 	p.pending.Gaps = append(p.pending.Gaps, gap)
 }
 

@@ -274,7 +274,7 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	}
 	w.p.Out.Usable = true
 	if head.Skipped > 0 {
-		w.p.Told.Skipped(int64(head.Skipped))
+		w.p.Observe.Skipped(int64(head.Skipped))
 		w.p.Log.Warn("entries of a feed could not be read",
 			"feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
 	}

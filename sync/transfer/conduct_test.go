@@ -44,7 +44,7 @@ func TestFailureIsNoEnd(t *testing.T) {
 			}
 			return nil, nil
 		}, next: func() error { return next }}
-		r := New(s, 1, func() {})
+		r := alone(s, func() {})
 		err := r.While(t.Context(), func(ctx context.Context) error {
 			synctest.Wait()
 			next = failed
@@ -70,7 +70,7 @@ func TestFastHub(t *testing.T) {
 		}
 		return rs
 	}}
-	c := conductor{r: New(s, 1, func() {}), dry: true}
+	c := conductor{r: alone(s, func() {}), dry: true}
 	for range 100 {
 		ids := make([]int64, 500)
 		for i := range ids {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,17 +44,14 @@ type Reconciler struct {
 	workers int
 	rested  func()
 	tally   tally
+	reading atomic.Bool // more wants may come at any moment
 }
 
 // New is a reconciler of a site. rested is called whenever nothing is in flight and nothing due.
-func New(s *Site, workers int, rested func()) *Reconciler {
-	return &Reconciler{s: s, workers: workers, rested: rested, tally: tally{failing: spill.NewBitmap()}}
-}
-
-// Workers is the number of workers for a concurrency. Some hold no place, while they pause or check a body.
-func Workers(concurrency int) int {
-	n := max(concurrency, 1)
-	return n + (n+3)/4
+func New(s *Site, rested func()) *Reconciler {
+	n := max(s.Means.Concurrency, 1)
+	n += (n + 3) / 4 // some hold no place, while they pause or check a body
+	return &Reconciler{s: s, workers: n, rested: rested, tally: tally{failing: spill.NewBitmap()}}
 }
 
 // While fetches and removes files for as long as do runs, and returns the first failure. Only do reports a ctx that
@@ -316,7 +314,7 @@ func (c *conductor) ripe() bool {
 // halves tells whether the group is as large as the rest, so that little waits for the disk at the end.
 func (c *conductor) halves() bool {
 	return c.dry && len(c.slow) == 0 && len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue)) &&
-		!c.r.isReading()
+		!c.r.reading.Load()
 }
 
 func (c *conductor) collect(o *outcome) {

@@ -109,11 +109,7 @@ func (r *Reconciler) look(ctx context.Context, a *attempt, o *outcome) error {
 	if done, err := r.onDisk(ctx, o); err != nil || done {
 		return err
 	}
-	from := r.fromSource
-	if o.want.Inline {
-		from = r.fromDocument
-	}
-	err := r.bring(ctx, a, o, from)
+	err := r.bring(ctx, a, o)
 	if err != nil && !o.answers(err) {
 		return err
 	}
@@ -197,11 +193,8 @@ func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 	return true, nil
 }
 
-// transport writes the wanted bytes into a body, and says what is known of them.
-type transport func(ctx context.Context, a *attempt, o *outcome) (fetch.Result, error)
-
 // bring has the wanted bytes written into a stage and checks them, whatever brings them (CONTRIBUTING.md 3.12).
-func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome, from transport) error {
+func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome) error {
 	if err := r.room(ctx, o.want.Length); err != nil {
 		return err
 	}
@@ -211,6 +204,10 @@ func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome, from tra
 	}
 	o.stage = stage
 	a.body = newBody(stage, o.want.Digests)
+	from := r.fromSource
+	if o.want.Inline {
+		from = r.fromDocument
+	}
 	res, err := from(ctx, a, o)
 	if err != nil {
 		return err

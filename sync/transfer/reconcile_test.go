@@ -18,6 +18,13 @@ func siteOf(w *Workset) *Site {
 	}
 }
 
+// alone is a Reconciler with one worker.
+func alone(s *Site, rested func()) *Reconciler {
+	r := New(s, rested)
+	r.workers = 1
+	return r
+}
+
 // The first group must not wait as long as later ones: runs that are killed after half a second would never get anywhere.
 func TestFirstGroupIsClosedEarly(t *testing.T) {
 	t.Parallel()
@@ -115,7 +122,7 @@ func TestBaselineIsPaged(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := New(siteOf(w), 1, func() {})
+	r := alone(siteOf(w), func() {})
 	c := conductor{r: r, dry: true}
 	ids := make([]int64, 10_000)
 	for range 100 {
@@ -138,7 +145,7 @@ func TestBaselineIsPaged(t *testing.T) {
 // TestRoomIsTakenAtOnce: what waits for a full disk goes on when removals have made room, not when the disk would be tried next.
 func TestRoomIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
-	r := New(siteOf(NewWorkset()), 1, func() {})
+	r := alone(siteOf(NewWorkset()), func() {})
 	r.tally.halted = blob.ErrNoSpace
 	c := &conductor{r: r, look: look{relax: relaxMost, armed: true}}
 	if c.stir(); !c.look.armed || c.look.relax != relaxMost {
@@ -154,7 +161,7 @@ func TestRoomIsTakenAtOnce(t *testing.T) {
 // what fails without the others' leave.
 func TestConcludedBesideTheReconciler(t *testing.T) {
 	t.Parallel()
-	r := New(siteOf(NewWorkset()), 1, nil)
+	r := alone(siteOf(NewWorkset()), nil)
 	var fails sync.WaitGroup
 	fails.Go(func() {
 		for id := range int64(2000) {

@@ -52,7 +52,6 @@ func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int
 // removePage moves files before it commits: after a kill they are found by trash id.
 func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error {
 	c := &store.Commit{Claim: r.s.Claim}
-	sums := map[int64]*store.SetChange{}
 	var gone []*store.Resource
 	var items []blob.TrashItem
 	for _, res := range rs {
@@ -66,7 +65,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		case r.s.Means.Delete == DeleteKeep:
 			h := res.Have
 			h.State = store.HaveKept
-			r.change(c, sums, res, &h, "kept")
+			r.change(c, res, &h, "kept")
 		default:
 			// By the row: after a kill the file may be in the trash already.
 			items = append(items, blob.TrashItem{Key: res.Key, ID: trashID(res)})
@@ -86,10 +85,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		if r.s.Means.Delete != DeleteNow && r.inTrash(ctx, items[i].ID, err) {
 			c.Trash = append(c.Trash, r.trashed(gone[i], items[i].ID))
 		}
-		n += r.removed(c, sums, gone[i], err)
-	}
-	for _, s := range sums {
-		c.Sets = append(c.Sets, *s)
+		n += r.removed(c, gone[i], err)
 	}
 	if err := r.s.Store.Commit(ctx, c); err != nil {
 		for _, res := range gone { // no row tells, and they may be wanted again
@@ -109,10 +105,8 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	return nil
 }
 
-func (r *Reconciler) change(
-	c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string,
-) {
-	merge.Total(sums, res.Wants, &res.Have, res.Wants, h)
+func (r *Reconciler) change(c *store.Commit, res *store.Resource, h *store.Have, what string) {
+	merge.Total(c, res.Wants, &res.Have, res.Wants, h)
 	if h.State == store.HaveNone {
 		r.remember(c, res)
 	}
@@ -159,10 +153,10 @@ func (r *Reconciler) trashed(res *store.Resource, id string) store.Trashed {
 }
 
 // removed counts a removal. A missing file counts too; other failures stay owed.
-func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
+func (r *Reconciler) removed(c *store.Commit, res *store.Resource, err error) int64 {
 	if err == nil || blob.Missing(err) {
 		r.tallied(func(t *tally) { t.end(res.ID, false) })
-		r.change(c, sums, res, &store.Have{}, "deleted")
+		r.change(c, res, &store.Have{}, "deleted")
 		return 1
 	}
 	if errors.Is(err, blob.ErrSync) {
@@ -190,13 +184,8 @@ func trashID(r *store.Resource) string {
 
 // Reading says whether documents are being read.
 func (r *Reconciler) Reading(on bool) {
-	r.tallied(func(t *tally) { t.reading = on })
+	r.reading.Store(on)
 	r.s.Poke()
-}
-
-func (r *Reconciler) isReading() (on bool) {
-	r.tallied(func(t *tally) { on = t.reading })
-	return on
 }
 
 // Retry has failures tried again until end, zero for ever.

@@ -11,7 +11,7 @@ func TestNoRestOverWork(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := New(siteOf(w), 1, nil)
+	r := alone(siteOf(w), nil)
 	for try := range 20_000 {
 		var both sync.WaitGroup
 		both.Go(func() { r.rest(true) })
@@ -34,7 +34,7 @@ func TestLastWordOfHalts(t *testing.T) {
 	var told error // no lock: the reconciler's own orders them
 	s := siteOf(NewWorkset())
 	s.Observe.Halted = func(err error) { told = err }
-	r := New(s, 1, nil)
+	r := alone(s, nil)
 	full := errors.New("full")
 	for try := range 10_000 {
 		var both sync.WaitGroup

@@ -106,12 +106,9 @@ func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
 		return err
 	}
 	c := &store.Commit{Claim: r.s.Claim, Resources: make([]store.ResourceChange, 0, len(group))}
-	sums, now := map[int64]*store.SetChange{}, r.s.LocalNow()
+	now := r.s.LocalNow()
 	for _, o := range group {
-		r.recordOne(c, sums, o, w.is(o.res.ID, touched), now)
-	}
-	for _, s := range sums {
-		c.Sets = append(c.Sets, *s)
+		r.recordOne(c, o, w.is(o.res.ID, touched), now)
 	}
 	if err := r.s.Store.Commit(ctx, c); err != nil {
 		return err
@@ -151,9 +148,7 @@ func (r *Reconciler) refreshTouched(ctx context.Context, group []*outcome) error
 	return nil
 }
 
-func (r *Reconciler) recordOne(
-	c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool, now store.Micros,
-) {
+func (r *Reconciler) recordOne(c *store.Commit, o *outcome, touched bool, now store.Micros) {
 	rc := store.ResourceChange{ID: o.res.ID}
 	have := &o.res.Have
 	if o.learnt {
@@ -206,7 +201,7 @@ func (r *Reconciler) recordOne(
 			Reason: "was in the way of " + o.res.URI, At: now,
 		})
 	}
-	merge.Total(sums, o.res.Wants, &o.res.Have, wants, have)
+	merge.Total(c, o.res.Wants, &o.res.Have, wants, have)
 	c.Resources = append(c.Resources, rc)
 }
 
@@ -277,7 +272,6 @@ type tally struct {
 	halted  error         // the failure that stops fetching
 	used    int64         // the part of sum.Deleted that ended a halt
 	resumed bool
-	reading bool // more wants may come at any moment
 	resting bool // nothing is in flight and nothing due
 }
 

@@ -92,11 +92,15 @@ type Progress struct {
 	Bytes                         int64
 }
 
-// Observer gets reports on files. Its functions must be quick and safe for concurrent use.
+// Observer gets reports on the work for a Source. Its functions must be quick and safe for concurrent use.
 type Observer struct {
-	Settled func(Settled)   // an outcome is recorded
-	Removed func(n int64)   // files
-	Halted  func(err error) // why the mirror stops taking files (F6), nil when that is over
+	Settled func(Settled)        // an outcome is recorded
+	Removed func(n int64)        // files
+	Halted  func(err error)      // why the mirror stops taking files (F6), nil when that is over
+	Held    func(setID, n int64) // files that wait for the operator
+	Gap     func(store.Gap)      // found, changed or ended; a false alarm has no ClosedBy
+	Skipped func(n int64)        // unreadable entries that were left out (F46)
+	Rotten  func(n int64)        // damaged mirror files (F13), which are fetched anew
 }
 
 // Settled is how the work on one resource ended.

@@ -266,7 +266,7 @@ func (c *conductor) slowPlaces() int {
 		return min(max(n/16, 1), n/8)
 	case crowded:
 		return 0
-	case !follows && !c.r.isReading():
+	case !follows && !c.r.reading.Load():
 		return n
 	}
 	return max(n/4, 1)
