@@ -22,12 +22,10 @@ import (
 
 // Engine runs Sources. It holds no state: a killed Engine costs repeated work only (CONTRIBUTING.md 3.1).
 type Engine struct {
-	Store store.Store
-	Log   *slog.Logger // nil for none
-	// Holder names this process in claims.
-	Holder string
-	// Now is the local clock, nil for time.Now.
-	Now func() time.Time
+	Store  store.Store
+	Log    *slog.Logger     // nil for none
+	Holder string           // names this process in claims
+	Now    func() time.Time // nil for time.Now
 
 	unordered *plan.Limits // nil outside tests
 }
@@ -225,32 +223,20 @@ func (s *session) tidyState(ctx context.Context) error {
 // use, and call nothing of the Follower.
 type Observer struct {
 	transfer.Observer
-	// Mirrored reports a notification whose changes are all durable or owed.
-	Mirrored func(Mirrored)
-	// Notified counts notifications taken up, by verdict.
-	Notified func(verdict coverage.Verdict, n int)
-	// Missed counts changes that a subscription should have told of.
-	Missed func(setID int64, n int64)
-	// Odd counts record values that violate their format.
-	Odd func(setID int64, n int64)
-	// Pulled reports each concluded pull.
-	Pulled func(Result)
-	// Discovered reports how a set was found (destination.SetOffer.Found).
-	Discovered func(setID int64, how string)
-	// Unread reports what a pull could not read.
-	Unread func(err error)
-	// Doubted reports a distrusted document (destination.ReaderOptions.Doubted).
-	Doubted func(reason string)
+	Mirrored   func(Mirrored)                        // a notification whose changes are all durable or owed
+	Notified   func(verdict coverage.Verdict, n int) // notifications taken up
+	Missed     func(setID, n int64)                  // changes that a subscription should have told of
+	Odd        func(setID, n int64)                  // record values that violate their format
+	Pulled     func(Result)                          // a concluded pull
+	Discovered func(setID int64, how string)         // how a set was found (destination.SetOffer.Found)
+	Unread     func(err error)                       // what a pull could not read
+	Doubted    func(reason string)                   // a distrusted document (destination.ReaderOptions.Doubted)
 }
 
 // Mirrored is one notification that was carried out.
 type Mirrored struct {
-	SetID       int64
-	From, Until store.Micros
-	Changes     int           // entries that asked for something new
-	Owed        int           // of those, failed and tried again
-	Received    time.Time     // when the hub delivered it
-	Took        time.Duration // from then until everything was durable
+	transfer.Note
+	Took time.Duration // from its delivery until everything was durable
 }
 
 func (o Observer) whole() *Observer {
@@ -322,16 +308,11 @@ func (r Result) MarshalJSON() ([]byte, error) {
 
 // Aliases for callers of this package.
 type (
-	// Target is one Source with everything that a run of it needs.
-	Target = pull.Target
-	// Kind says what a Source's URL leads to.
-	Kind = pull.Kind
-	// DeleteMode decides about the file of a resource that the Source deleted.
-	DeleteMode = transfer.DeleteMode
-	// Progress is a step of a run.
-	Progress = transfer.Progress
-	// Settled is how the work on one resource ended.
-	Settled = transfer.Settled
+	Target     = pull.Target         // one Source with everything that a run of it needs
+	Kind       = pull.Kind           // what a Source's URL leads to
+	DeleteMode = transfer.DeleteMode // what happens to files that the Source deleted
+	Progress   = transfer.Progress   // a step of a run
+	Settled    = transfer.Settled    // how the work on one resource ended
 )
 
 // KindFeed follows any topic.

@@ -338,13 +338,12 @@ func (s *session) result(p *pulling, rec *transfer.Reconciler) Result {
 		Source: s.Target.Name, Set: p.pull.Set.CapabilityList, DryRun: s.o.Plan != nil, Kind: out.Kind,
 		Position: report.RFC3339(p.pull.Cover.Position()), Odd: p.pull.Plan.Topic.Odd, GapsFound: out.GapsFound,
 		GapsClosed: out.GapsClosed, Unavailable: !out.Usable, Fetched: done.Fetched, Deleted: done.Deleted,
-		Failed: done.Failed, Asked: done.Asked, Unchanged: done.Unchanged, Requests: asked - p.asked,
-		Bytes: got - p.got, Seconds: s.Now().Sub(p.start).Round(time.Millisecond).Seconds(),
+		Asked: done.Asked, Unchanged: done.Unchanged, Requests: asked - p.asked, Bytes: got - p.got,
+		Seconds: s.Now().Sub(p.start).Round(time.Millisecond).Seconds(),
 	}
 	if s.o.Plan != nil {
 		res.Fetched, res.Deleted = 0, 0
-		sum := s.would
-		res.Would, s.would = &sum, Would{}
+		res.Would, s.would = new(s.would), Would{}
 	}
 	if res.Kind == "none" && (res.Fetched > 0 || res.Deleted > 0) {
 		res.Kind = "incremental"

@@ -210,10 +210,7 @@ func (f *Follower) progress(p transfer.Progress) {
 }
 
 func (f *Follower) mirrored(n *transfer.Note) {
-	f.s.observe.Mirrored(Mirrored{
-		SetID: n.SetID, From: n.From, Until: n.Until, Changes: n.Changes, Owed: n.Owed, Received: n.Received,
-		Took: f.s.Now().Sub(n.Received),
-	})
+	f.s.observe.Mirrored(Mirrored{Note: *n, Took: f.s.Now().Sub(n.Received)})
 }
 
 func (f *Follower) rested() {

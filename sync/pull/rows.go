@@ -271,7 +271,13 @@ func (v *Revision) Write(ctx context.Context) ([]int64, error) {
 	if err := v.s.Store.Commit(ctx, &v.Commit); err != nil {
 		return nil, err
 	}
-	return transfer.Due(&v.Commit), nil
+	ids := make([]int64, 0, len(v.Resources))
+	for i := range v.Resources {
+		if w := v.Resources[i].Work; w != nil && w.Action != store.ActionNone {
+			ids = append(ids, v.Resources[i].ID)
+		}
+	}
+	return ids, nil
 }
 
 // Revise writes what change makes of each page of rows, and names the rows that have work then.

@@ -38,24 +38,21 @@ var results = [...]string{
 
 // outcome is one resource after the work on it.
 type outcome struct {
-	res     *store.Resource
-	attempt *attempt // until the conductor has it back
-	want    *store.Want
-	verdict verdict
-	have    store.Have
-	learnt  bool // have is recorded
-	unsure  bool // its bytes may be in place in spite of a failure
-	stage   blob.Stage
-	// displace is the trash id of a file in the way.
-	displace string
+	res      *store.Resource
+	attempt  *attempt // until the conductor has it back
+	want     *store.Want
+	verdict  verdict
+	have     store.Have
+	learnt   bool // have is recorded
+	unsure   bool // its bytes may be in place in spite of a failure
+	stage    blob.Stage
+	displace string // the trash id of a file in the way
 	failure  failure
 	bytes    int64
 	took     time.Duration // 0: not asked
 	aside    bool          // tried again later; nothing is recorded
-	// asked is the Source's clock at its answer (Settle).
-	asked store.Micros
-	// disk is a failure of the whole mirror.
-	disk error
+	asked    store.Micros  // the Source's clock at its answer (Settle)
+	disk     error         // a failure of the whole mirror
 }
 
 func (o *outcome) discard() {
@@ -312,8 +309,7 @@ func (r *Reconciler) prove(ctx context.Context, a *attempt, o *outcome) error {
 	_, err := r.download(ctx, a, o, nil)
 	o.spent(time.Since(began), err)
 	if err != nil {
-		f := classify(err) // a failure, whatever the answer says: the first one was another
-		return &f
+		return new(classify(err)) // a failure, whatever the answer says: the first one was another
 	}
 	if b.sum() != first || b.n != n {
 		return &failure{class: classUnproven, asked: 2,

@@ -284,10 +284,7 @@ func (r *Reconciler) probe(ctx context.Context) error {
 		return err
 	}
 	_, err = stage.Write(make([]byte, probeBytes))
-	if derr := stage.Discard(); err == nil {
-		err = derr
-	}
-	return err
+	return errors.Join(err, stage.Discard())
 }
 
 // resume ends a halt. The next rest is reported, even with nothing owed.

@@ -189,11 +189,9 @@ func (r *Reconciler) recordOne(c *store.Commit, o *outcome, touched bool, now st
 		rc.Work = &work
 		rc.DropContent = o.want != nil && o.want.Inline && work.Action != store.ActionFetch
 	} else if o.unsure { // the planner could not know what is on disk
-		work := o.reschedule(now)
-		rc.Work = &work
+		rc.Work = new(o.reschedule(now))
 	} else if o.learnt {
-		work := merge.WorkForAll(wants, have, now)
-		rc.Work = &work
+		rc.Work = new(merge.WorkForAll(wants, have, now))
 	}
 	if o.displace != "" {
 		c.Trash = append(c.Trash, store.Trashed{
@@ -285,7 +283,6 @@ func (r *Reconciler) tallied(f func(*tally)) {
 type Done struct {
 	Fetched, Deleted int64
 	Asked            int64 // answers to a question
-	Failed           int64 // in the whole run, by their last try
 	Unchanged        int64 // right before the pull
 }
 
@@ -317,7 +314,7 @@ func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
 	r.tallied(func(t *tally) {
 		d = Done{
 			Fetched: t.sum.Fetched - c.began.Fetched, Deleted: t.sum.Deleted - c.began.Deleted,
-			Asked: t.sum.Asked - c.began.Asked, Failed: t.failing.Len, Unchanged: c.unchanged(calm),
+			Asked: t.sum.Asked - c.began.Asked, Unchanged: c.unchanged(calm),
 		}
 	})
 	return d

@@ -28,21 +28,15 @@ type Site struct {
 	Claim    store.Claim
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Mirror is nil only in a dry run without a mirror.
-	Mirror   blob.Mirror
+	Mirror   blob.Mirror // nil only in a dry run without a mirror
 	Means    Means
 	Observe  Observer
 	Progress func(Progress)
-	// Hint asks for a newer list of a set.
-	Hint func(setID int64)
-	// Rule is what refuses the URIs of a set.
-	Rule func(set int64) func(uri string) (refused string)
-	// Content is the bytes at hand of an inline resource.
-	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
-	// Look: the disk may hold files that no row knows.
-	Look bool
-	// Unclean: the state says that a run is under way.
-	Unclean atomic.Bool
+	Hint     func(setID int64)                                      // asks for a newer list of a set
+	Rule     func(set int64) func(uri string) (refused string)      // what refuses the URIs of a set
+	Content  func(context.Context, *store.Resource) ([]byte, error) // the bytes at hand of an inline resource
+	Look     bool                                                   // the disk may hold files that no row knows
+	Unclean  atomic.Bool                                            // the state says that a run is under way
 }
 
 // Means are the limits of requests, and what becomes of deleted files.
@@ -67,8 +61,7 @@ func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if with == nil {
 		with = &store.SourceChange{}
 	}
-	unclean := true
-	with.Unclean = &unclean
+	with.Unclean = new(true)
 	if err := s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: with}); err != nil {
 		return fmt.Errorf("record that a run is under way: %w", err)
 	}
@@ -200,8 +193,7 @@ func (s *Site) Intruder(ctx context.Context, r *store.Resource) (*store.Have, er
 	if err != nil {
 		return nil, err
 	}
-	h := s.Unknown(sum, n, info.ModTime)
-	return &h, nil
+	return new(s.Unknown(sum, n, info.ModTime)), nil
 }
 
 // Actual hashes the file of a row, and is nil if the row is right.

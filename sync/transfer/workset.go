@@ -309,17 +309,6 @@ func (w *Workset) waits() bool {
 	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains
 }
 
-// Due are the rows of a commit with work.
-func Due(c *store.Commit) []int64 {
-	ids := make([]int64, 0, len(c.Resources))
-	for i := range c.Resources {
-		if w := c.Resources[i].Work; w != nil && w.Action != store.ActionNone {
-			ids = append(ids, c.Resources[i].ID)
-		}
-	}
-	return ids
-}
-
 // notes are the notifications under way, guarded by the lock of their workset.
 type notes struct {
 	rows    map[int64][]*Note
@@ -331,9 +320,10 @@ type notes struct {
 type Note struct {
 	SetID       int64
 	From, Until store.Micros
-	Received    time.Time
-	Changes     int // entries with new work
-	left, Owed  int
+	Received    time.Time // when the hub delivered it
+	Changes     int       // entries with new work
+	Owed        int       // of those, failed and tried again
+	left        int
 	sealed      bool // all its entries are planned
 }
 
