@@ -104,16 +104,16 @@ func TestDeniedAnyTime(t *testing.T) {
 	for name, before := range map[string]func(r *rig, h *hub) ask{
 		"instead of a verification": func(r *rig, h *hub) ask {
 			h.become(func(h *hub, a ask) (int, string) { deny(h, a); return http.StatusAccepted, "" })
-			r.follow(store.ChannelFeed, topic, signed, h.url())
+			r.follow(topic, signed, h.url())
 			return ask{}
 		},
 		"while active": func(r *rig, h *hub) ask {
-			r.follow(store.ChannelFeed, topic, signed, h.url())
+			r.follow(topic, signed, h.url())
 			r.awaitState(store.SubActive)
 			return h.asks()[0]
 		},
 		"while renewing": func(r *rig, h *hub) ask {
-			r.follow(store.ChannelFeed, topic, signed, h.url())
+			r.follow(topic, signed, h.url())
 			s := r.awaitState(store.SubActive)
 			h.become(func(*hub, ask) (int, string) { return http.StatusAccepted, "" })
 			r.until(s.Renew)
@@ -177,7 +177,7 @@ func TestHubDisappears(t *testing.T) {
 		t.Errorf("content from the rest of the lease: %v", got)
 	}
 	next := newHub(t, inside(http.StatusNoContent, "lease_seconds", "86400"))
-	r.follow(store.ChannelFeed, topic, signed, next.url())
+	r.follow(topic, signed, next.url())
 	moved := r.await("the new hub", func(s store.Subscription) bool { return s.Hub == next.url() && s.State == store.SubActive })
 	if moved.Token == s.Token || moved.Secret == s.Secret {
 		t.Error("the new hub knows what the old one knew (S-21, S-24)")
@@ -199,7 +199,7 @@ func TestTopicMoves(t *testing.T) {
 		t.Fatalf("content of a topic that moves: %v", got)
 	}
 	r.eventually("a hint", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return slices.Equal(r.moved, []string{moved}) })
-	r.follow(store.ChannelFeed, moved, signed, h.url())
+	r.follow(moved, signed, h.url())
 	r.await("the new topic", func(s store.Subscription) bool { return s.Topic == moved && s.State == store.SubActive })
 	r.grace()
 	r.pass(time.Minute)
@@ -228,13 +228,13 @@ func TestOverrides(t *testing.T) {
 	t.Parallel()
 	h, r := newHub(t, resourcesyncPush), newRig(t)
 	wrong, right := h.srv.URL+"/publish", h.srv.URL+"/subscribe"
-	r.follow(store.ChannelFeed, topic, subscribe.Plan{}, wrong)
+	r.follow(topic, subscribe.Plan{}, wrong)
 	s := r.climb([]string{"", "", "", ""}, store.SubFailed)
 	if !strings.Contains(s.Reason, "Unrecognised mode") {
 		t.Errorf("reason %q", s.Reason)
 	}
 	h.asks()
-	r.follow(store.ChannelFeed, topic, subscribe.Plan{HubOverride: right, TopicOverride: topic + "&hub"}, wrong)
+	r.follow(topic, subscribe.Plan{HubOverride: right, TopicOverride: topic + "&hub"}, wrong)
 	s = r.climb([]string{"", "", ""}, store.SubActive)
 	if s.Hub != right || s.Topic != topic+"&hub" || s.Kind != store.ChannelFeed {
 		t.Errorf("subscribed to %+v", shown(s))
@@ -249,7 +249,7 @@ func TestOverrides(t *testing.T) {
 	})
 	h.asks()
 	// Nothing is discovered at all, as with YouTube.
-	r.follow(store.ChannelFeed, "http://source.example/watched", subscribe.Plan{HubOverride: right, TopicOverride: "http://source.example/xml"})
+	r.follow("http://source.example/watched", subscribe.Plan{HubOverride: right, TopicOverride: "http://source.example/xml"})
 	s = r.await("the configured pair", func(s store.Subscription) bool {
 		return s.Hub == right && s.Topic == "http://source.example/xml" && s.State == store.SubActive
 	})

@@ -27,7 +27,7 @@ func subscribed(t *testing.T, act behaviour) (*rig, *hub, store.Subscription) {
 func subscribedAs(t *testing.T, p subscribe.Plan, act behaviour) (*rig, *hub, store.Subscription) {
 	t.Helper()
 	h, r := newHub(t, act), newRig(t)
-	r.follow(store.ChannelFeed, topic, p, h.url())
+	r.follow(topic, p, h.url())
 	s := r.awaitState(store.SubActive)
 	r.eventually("a lease at the hub", func() bool { return len(h.holds()) == 1 })
 	return r, h, s
@@ -162,7 +162,7 @@ func TestHubIsBusy(t *testing.T) {
 		return http.StatusServiceUnavailable, "overloaded"
 	}
 	h, r := newHub(t, overload), newRig(t)
-	r.follow(store.ChannelFeed, topic, signed, h.url())
+	r.follow(topic, signed, h.url())
 	s := r.awaitState(store.SubFailed)
 	if r.about("asked again", s.Next, 2*time.Minute, 2*time.Minute); !strings.Contains(s.Reason, "503") || s.Profile != 0 {
 		t.Errorf("profile %d, reason %q", s.Profile, s.Reason)
@@ -205,7 +205,7 @@ func TestRedirectedRequest(t *testing.T) {
 				}
 				return tc.status, ""
 			}), newRig(t)
-			r.follow(store.ChannelFeed, topic, signed, h.url())
+			r.follow(topic, signed, h.url())
 			if tc.ok {
 				r.awaitState(store.SubActive)
 				if as := h.asks(); len(as) != 2 || as[0].form.Encode() != as[1].form.Encode() {
@@ -228,7 +228,7 @@ func TestRedirectedRequest(t *testing.T) {
 func TestNeverVerifies(t *testing.T) {
 	t.Parallel()
 	h, r := newHub(t, func(*hub, ask) (int, string) { return http.StatusAccepted, "" }), newRig(t)
-	r.follow(store.ChannelFeed, topic, signed, h.url())
+	r.follow(topic, signed, h.url())
 	for n, wait := range []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour} {
 		s := r.await("pending", func(s store.Subscription) bool { return s.State == store.SubPending && s.Attempts == n+1 })
 		r.about("asked again", s.Next, wait, wait*11/10)
@@ -251,7 +251,7 @@ func TestNeverVerifies(t *testing.T) {
 func TestDoesWithoutVerification(t *testing.T) {
 	t.Parallel()
 	h, r := newHub(t, func(h *hub, a ask) (int, string) { h.hold(a, false); return http.StatusNoContent, "" }), newRig(t)
-	r.follow(store.ChannelFeed, topic, signed, h.url())
+	r.follow(topic, signed, h.url())
 	s := r.awaitState(store.SubPending)
 	r.until(s.Next)
 	s = r.awaitState(store.SubActive)
@@ -288,7 +288,7 @@ func TestOldServer(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, text)
 	})
-	r.follow(store.ChannelFeed, topic, signed, "http://"+l.Addr().String()+"/")
+	r.follow(topic, signed, "http://"+l.Addr().String()+"/")
 	if s := r.awaitState(store.SubActive); s.Granted != 600 || s.Reason != "" {
 		t.Errorf("%+v", shown(s))
 	}

@@ -195,7 +195,7 @@ func TestOldHubs(t *testing.T) {
 			t.Parallel()
 			h := newHub(t, q.act)
 			r := newRig(t)
-			r.follow(store.ChannelFeed, topic, subscribe.Plan{Secret: true}, h.url())
+			r.follow(topic, subscribe.Plan{Secret: true}, h.url())
 			s := r.climb(q.rungs, q.state)
 			if got := h.rungs(); !slices.Equal(got, q.rungs) {
 				t.Fatalf("asked as %q, want %q", got, q.rungs)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"resyncd/callback"
+	"resyncd/destination"
 	"resyncd/destination/fetch"
 	"resyncd/destination/subscribe"
 	"resyncd/store"
@@ -141,12 +142,12 @@ func (r *rig) pass(d time.Duration) {
 	r.start()
 }
 
-// follow has the keeper follow a channel at hubs, and returns its topic.
-func (r *rig) follow(kind store.ChannelKind, topic string, p subscribe.Plan, hubs ...string) {
+// follow has the keeper follow a topic at hubs.
+func (r *rig) follow(topic string, p subscribe.Plan, hubs ...string) {
 	r.t.Helper()
 	p.Name, p.Push = "old", true
 	r.keeper.SetSource(r.source, p)
-	chs := []subscribe.Channel{{Kind: kind, Topic: topic, Hubs: hubs}}
+	chs := []destination.Channel{{Kind: destination.KindFeed, Topic: topic, Hubs: hubs}}
 	if err := r.keeper.SetChannels(context.Background(), r.source, r.set, chs); err != nil {
 		r.t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func (r *rig) discover(url string, p subscribe.Plan) {
 	if len(channels) != 1 || channels[0].Kind != destination.KindFeed {
 		r.t.Fatalf("channels %+v", channels)
 	}
-	r.follow(store.ChannelFeed, channels[0].Topic, p, channels[0].Hubs...)
+	r.follow(channels[0].Topic, p, channels[0].Hubs...)
 }
 
 // TestConformance: 100 to 104 and 200 to 205, then content of the right kind, then the end.

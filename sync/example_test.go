@@ -177,7 +177,7 @@ func ExampleEngine_Follow() {
 	door.SetReady(true)
 	f = must(engine.Follow(g, target, syncengine.FollowOptions{
 		Later: later, Offered: func(ctx context.Context, set int64, found []destination.Channel) {
-			_ = keep.SetChannels(ctx, f.SourceID(), set, subscribe.Offered(found))
+			_ = keep.SetChannels(ctx, f.SourceID(), set, found)
 		}, Observe: syncengine.Observer{
 			Pulled:   func(r syncengine.Result) { pulled <- r.InStep },
 			Mirrored: func(m syncengine.Mirrored) { mirrored <- m.Changes },
