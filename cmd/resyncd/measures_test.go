@@ -17,11 +17,12 @@ import (
 
 // The measures of the house.
 const (
-	mostFiles     = 30  // production files of a package
-	mostFields    = 18  // fields of a struct with behaviour
-	mostMutexes   = 5   // of the engine
-	mostColumns   = 120 // of a line, with tabs of 4
-	mostWordsEach = 130 // words of comment for a hundred lines of code, in the engine
+	mostLines     = 60_000 // of production code, blank ones and comments too
+	mostFiles     = 30     // production files of a package
+	mostFields    = 18     // fields of a struct with behaviour
+	mostMutexes   = 5      // of the engine
+	mostColumns   = 120    // of a line, with tabs of 4
+	mostWordsEach = 130    // words of comment for a hundred lines of code, in the engine
 )
 
 // bounded holds what was counted against what may be.
@@ -54,6 +55,18 @@ func measured(t *testing.T) map[string][]source {
 		}
 	}
 	return all
+}
+
+func TestLinesOfTheHouse(t *testing.T) {
+	t.Parallel()
+	const house = "the house"
+	counted := map[string]int{}
+	for _, files := range measured(t) {
+		for _, f := range files {
+			counted[house] += bytes.Count(f.data, []byte("\n"))
+		}
+	}
+	bounded(t, "production lines", counted, mostLines, "what comes is paid for by what goes")
 }
 
 func TestFilesOfAPackage(t *testing.T) {

@@ -26,9 +26,9 @@ func (p *Planner) changes(ctx context.Context, byURI map[string]*row, c *store.C
 			return nil, err
 		}
 		r.adopt()
-		known := r.same && !r.changed                                                        // a row with work is counted by its work
-		again := r.content != nil && r.want.Inline && r.res.Work.Action == store.ActionFetch // lost bytes came again
-		if !r.changed && r.haveNew == nil && !again {
+		known := r.same && !r.changed // a row with work is counted by its work
+		lost := r.content != nil && r.want.Inline && r.res.Work.Action == store.ActionFetch
+		if !r.changed && r.haveNew == nil && !lost { // lost bytes came again
 			p.calmed(r, known && r.res.Work.Action == store.ActionNone)
 			continue
 		}

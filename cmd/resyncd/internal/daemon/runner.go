@@ -229,7 +229,7 @@ func (r *runner) follow(ctx context.Context) (err error) {
 	r.set(nil)
 	s.end()
 	d.jobs.Drop(f.SourceID())
-	cancel(err)                                         // a Follower that failed places nothing more
+	cancel(err) // a Follower that failed places nothing more
 	return errors.Join(err, <-ran, f.Close())
 }
 
