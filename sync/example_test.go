@@ -162,34 +162,32 @@ func ExampleEngine_Follow() {
 	var f *syncengine.Follower
 	var door *callback.Callback
 	jobs := queue.NewLocal(queue.LocalOptions{})
-	later := func(w syncengine.Work, due time.Time) {
-		jobs.Put(queue.Job{Source: f.SourceID(), Kind: queue.Kind(w), Due: due})
-	}
+	put := func(k queue.Kind, due time.Time) { jobs.Put(queue.Job{Source: f.SourceID(), Kind: k, Due: due}) }
 	at, doorURL := listen()
 	pulled, subscribed, mirrored := make(chan bool, 9), make(chan bool, 9), make(chan int, 9)
 	keep := subscribe.New(subscribe.Options{
-		Store: engine.Store, Send: g.client.Send,
-		Callback: func(token string) string { return doorURL + "/" + token },
-		Changed:  func(s store.Subscription) { door.Changed(s); subscribed <- s.State == store.SubActive },
+		Store: engine.Store, Send: g.client.Send, Callback: func(token string) string { return doorURL + "/" + token },
+		Changed: func(s store.Subscription) { door.Changed(s); subscribed <- s.State == store.SubActive },
 	})
-	wake := func(int64) { later(syncengine.WorkNotify, time.Time{}) }
+	wake := func(int64) { put(queue.KindNotify, time.Time{}) }
 	door = callback.New(callback.Options{Store: engine.Store, Keeper: keep, Wake: wake})
+	offered := func(ctx context.Context, set int64, found []destination.Channel) {
+		_ = keep.SetChannels(ctx, f.SourceID(), set, found)
+	}
 	door.SetReady(true)
 	f = must(engine.Follow(g, target, syncengine.FollowOptions{
-		Later: later, Offered: func(ctx context.Context, set int64, found []destination.Channel) {
-			_ = keep.SetChannels(ctx, f.SourceID(), set, found)
-		}, Observe: syncengine.Observer{
+		Later: func(w syncengine.Work, due time.Time) { put(queue.Kind(w), due) }, Offered: offered,
+		Observe: syncengine.Observer{
 			Pulled:   func(r syncengine.Result) { pulled <- r.InStep },
 			Mirrored: func(m syncengine.Mirrored) { mirrored <- m.Changes },
 		}}))
 	g.closing(f.Close)
 	keep.SetSource(f.SourceID(), subscribe.Plan{Name: target.Name, Push: true, Secret: true})
-	g.run(f.Run, keep.Run, door.Run, func(ctx context.Context) error {
-		return callback.Serve(ctx, callback.ServerOptions{Listener: at, Handler: door})
-	}, func(ctx context.Context) error {
-		return jobs.Run(ctx, func(ctx context.Context, j queue.Job) error { return f.Do(ctx, syncengine.Work(j.Kind)) })
-	})
-	later(syncengine.WorkPull, time.Time{})
+	work := func(ctx context.Context, j queue.Job) error { return f.Do(ctx, syncengine.Work(j.Kind)) }
+	serving := callback.ServerOptions{Listener: at, Handler: door}
+	g.run(f.Run, keep.Run, door.Run, func(ctx context.Context) error { return callback.Serve(ctx, serving) },
+		func(ctx context.Context) error { return jobs.Run(ctx, work) })
+	put(queue.KindPull, time.Time{})
 	until(pulled, subscribed)
 	_ = src.Put("one.txt", []byte("pushed"))
 	fmt.Println("changes mirrored:", <-mirrored)
