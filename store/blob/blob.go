@@ -34,6 +34,14 @@ type Mirror interface {
 	// Spare prepares a stage for the next NewStage, where that saves time; NewStage reports its failures.
 	Spare(ctx context.Context)
 
+	// Spool opens the spool of that name ([CheckSpool]), made if absent, with all that was written to it, also by a
+	// process that was killed. ErrExists while anybody has it open. An implementation without files keeps spools in a
+	// local folder: they are worth a download, not more.
+	Spool(ctx context.Context, name string) (Spool, error)
+
+	// Spools calls fn for every spool and the time of its last change, in no order, until fn fails. fn may use Spool.
+	Spools(ctx context.Context, fn func(name string, changed time.Time) error) error
+
 	// Place makes a group of stages durable and visible under their keys: data on disk, then the
 	// names, then the names on disk. An item whose error is nil survives a power cut (unless
 	// durability is off). A name changes from one whole version to the next at once (P2): a reader
@@ -117,6 +125,20 @@ type Stage interface {
 	Close() error
 
 	// Discard removes the stage. It may be called at any time, more than once, and after Place.
+	Discard() error
+}
+
+// Spool is a large file that is no mirror file, kept until it is discarded. A power cut may lose or spoil what was
+// written, so what is read has to be checked. ReadAt may be called by many goroutines, beside Write, the rest by one.
+type Spool interface {
+	io.ReaderAt
+	io.Writer // appends
+	Size() int64
+
+	// Reset makes it empty.
+	Reset() error
+	// Close ends the use and keeps the bytes; Discard removes them. After either, the other does nothing.
+	Close() error
 	Discard() error
 }
 
@@ -220,6 +242,8 @@ const idTimeDigits, idDigits = 12, 32
 var (
 	ownID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	anyID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
+
+	spoolName = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 )
 
 // NewTrashID makes a unique id for a file that is trashed now. The caller records it before or after.
@@ -242,6 +266,14 @@ func TrashTime(id string) time.Time {
 func CheckTrashID(id string) error {
 	if !anyID.MatchString(id) {
 		return fmt.Errorf("%w: trash id %.80q", ErrKey, id)
+	}
+	return nil
+}
+
+// CheckSpool reports why a spool cannot have that name: it must be 1 to 64 hex digits in lower case, of a digest.
+func CheckSpool(name string) error {
+	if !spoolName.MatchString(name) {
+		return fmt.Errorf("%w: spool %.80q", ErrKey, name)
 	}
 	return nil
 }

@@ -320,6 +320,9 @@ func (a *stageArea) alive(name string) bool {
 		return !errors.Is(err, blob.ErrParentNotFolder)
 	}
 	defer f.close()
+	if name == spoolsName {
+		return true
+	}
 	lock, err := f.root.OpenFile(lockName, os.O_RDWR|openFlags, 0)
 	if err != nil {
 		// made under the area's lock: without a lock of its own it is a dead one's
