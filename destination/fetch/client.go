@@ -3,8 +3,10 @@
 package fetch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -64,6 +66,9 @@ func (c *Client) Bytes() int64 { return c.all.Bytes() }
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
 	ex := &exchange{client: c, req: req}
 	resp, err := c.follow(ex.within(ctx), ex)
+	if err != nil && req.JSON != nil {
+		return nil, ex.wrap("post", err)
+	}
 	if err != nil {
 		return nil, ex.wrap("get", err)
 	}
@@ -80,7 +85,8 @@ func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *Error) {
 		if err != nil {
 			return nil, err
 		}
-		if !isRedirect(resp.StatusCode) || ex.location == "" {
+		if !isRedirect(resp.StatusCode) || ex.location == "" ||
+			ex.req.JSON != nil && resp.StatusCode < http.StatusTemporaryRedirect {
 			return ex.answer(resp)
 		}
 		_ = resp.Body.Close()
@@ -99,6 +105,11 @@ func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *Error)
 		ProtoMinor: 1,
 		Header:     c.header(ex),
 	}).WithContext(ctx)
+	if body := ex.req.JSON; body != nil {
+		r.Method, r.ContentLength = http.MethodPost, int64(len(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		r.Body, _ = r.GetBody()
+	}
 	// The first attempt is made without the copies of the retry library and of http.Client (performance.md 2).
 	resp, err := c.resources.RoundTrip(r)
 	if again, _ := c.checkRetry(ctx, resp, err); again && c.options.Retries > 0 {

@@ -30,34 +30,45 @@ type DownloadOptions struct {
 	Resume bool
 	// DeclaredLength is the length in the list, -1 unknown. A body of another length is Broken.
 	DeclaredLength int64
+	// Held is how many bytes of the version HeldETag an earlier process left in the sink. With Resume they are continued
+	// if the Source still has that version; of no use, they cost no try. Without a strong ETag nothing is continued.
+	Held     int64
+	HeldETag string
+	// Begins, if set, is called before the first byte of each version, once the sink is empty. The ETag of its Info is
+	// the HeldETag of a later call, "" if this version cannot be continued.
+	Begins func(Info) error
 }
 
 // Result is the outcome of a Download.
 type Result struct {
-	Info  // of the last answer; Requests counts the whole call
-	Bytes int64
+	Info        // of the last answer; Requests counts the whole call
+	Bytes int64 // in the sink
 }
 
 type download struct {
-	client  *Client
-	req     Request
-	sink    Sink
-	opt     DownloadOptions
-	result  Result
-	etag    string // of the answer that the sink holds a part of
-	total   int64
-	touched bool // the sink holds or held something
+	client *Client
+	req    Request
+	sink   Sink
+	opt    DownloadOptions
+	result Result
+	etag   string // of the answer that the sink holds a part of
+	total  int64
+	begun  bool // an answer was used
 }
 
-// Download writes the body of one resource into sink, which must be empty. A body that is cut short or stalls is
-// continued where Resume allows it, else started over. A Retry-After comes back at once as Throttled, unless the host
-// throttles all requests.
+// Download writes the body of one resource into sink, which must be empty, or hold Held bytes. A body that is cut short
+// or stalls is continued where Resume allows it, else started over, but not that of a POST. A Retry-After comes back at
+// once as Throttled, unless the host throttles all requests.
 //
 // An error of the sink comes back wrapped and without a Kind, all others are *Error.
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
 	req.wireLength = max(opt.DeclaredLength, 0)
 	req.RangeFrom, req.IfRange, req.queued = 0, "", true
-	d := &download{client: c, req: req, sink: sink, opt: opt}
+	d := &download{client: c, req: req, sink: sink, opt: opt, total: -1}
+	d.result.Bytes = opt.Held
+	if opt.Resume && strong(opt.HeldETag) {
+		d.etag = opt.HeldETag
+	}
 	err := d.run(ctx)
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Requests = d.result.Requests
@@ -67,16 +78,16 @@ func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt Downl
 
 func (d *download) run(ctx context.Context) error {
 	pause, tries, retries := retryBase, 0, defaultRetries
-	if d.req.Once {
+	if d.req.Once || d.req.JSON != nil {
 		retries = 0
 	}
 	for {
-		before, first := d.result.Bytes, !d.touched
+		before, first := d.result.Bytes, !d.begun
 		resumed, err := d.attempt(ctx)
 		if err == nil {
 			return nil
 		}
-		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.touched {
+		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.begun {
 			return err
 		}
 		if (resumed || first && d.etag != "") && d.result.Bytes-before >= resumeProgress {
@@ -94,15 +105,18 @@ func (d *download) run(ctx context.Context) error {
 // resumed reports that the answer continued what the sink holds.
 func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	req := d.req
-	if d.touched {
+	if d.touched() {
 		req.ETag, req.LastModified = "", "" // a 304 would not complete half a file
 	}
 	if d.etag != "" && d.result.Bytes > 0 {
 		req.RangeFrom, req.IfRange = d.result.Bytes, d.etag
+		if req.RangeFrom == d.opt.Held {
+			req.RangeFrom-- // the rest may be empty, and no range is: the last byte is sent again
+		}
 	}
 	resp, err := d.client.Get(ctx, req)
 	if err != nil {
-		return d.failed(&req, err)
+		return d.failed(ctx, &req, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // a read body
 	resumed = resp.Status == http.StatusPartialContent
@@ -114,9 +128,11 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	}
 	if resumed {
 		if resp.ETag != d.etag || resp.Encoding != "" || d.total >= 0 && resp.Total != d.total {
-			d.etag = ""
-			return true, d.fail("get", because(Broken, "the rest belongs to another version of the resource"))
+			_ = resp.Body.Close() // its slot is needed to ask again
+			return d.useless(ctx, d.fail("get", because(Broken, "the rest belongs to another version of the resource")))
 		}
+		d.begun, d.total = true, resp.Total
+		_, _ = io.CopyN(io.Discard, resp.Body, d.result.Bytes-req.RangeFrom) // copy meets its error again
 	} else if err := d.startOver(resp); err != nil {
 		return false, err
 	}
@@ -127,32 +143,50 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 }
 
 // A refused continuation (416, a wrong range) is started over.
-func (d *download) failed(req *Request, err error) (resumed bool, _ error) {
+func (d *download) failed(ctx context.Context, req *Request, err error) (resumed bool, _ error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return false, err
 	}
 	d.result.Requests += e.Requests
 	if req.RangeFrom > 0 && (e.Kind == Broken || e.Status == http.StatusRequestedRangeNotSatisfiable) {
-		d.etag = ""
 		e.Kind = Broken
-		return true, e
+		return d.useless(ctx, e)
 	}
 	return false, e
 }
 
+// useless gives up what the sink holds. What an earlier process left costs no try.
+func (d *download) useless(ctx context.Context, e *Error) (resumed bool, _ error) {
+	d.etag = ""
+	if !d.begun {
+		return d.attempt(ctx)
+	}
+	return true, e
+}
+
+func (d *download) touched() bool { return d.begun || d.opt.Held > 0 }
+
 func (d *download) startOver(resp *Response) error {
-	if d.touched {
+	if d.touched() {
 		if err := d.sink.Reset(); err != nil {
 			return d.sinkError(err)
 		}
 	}
 	d.result.Bytes = 0
 	d.etag, d.total = "", resp.Total
-	if d.opt.Resume && resp.strongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
+	if d.opt.Resume && strong(resp.ETag) && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag
 	}
-	d.touched = true
+	d.begun = true
+	if d.opt.Begins == nil {
+		return nil
+	}
+	info := resp.Info
+	info.ETag = d.etag
+	if err := d.opt.Begins(info); err != nil {
+		return d.sinkError(err)
+	}
 	return nil
 }
 
@@ -208,7 +242,7 @@ func (d *download) sinkError(err error) error {
 	return fmt.Errorf("write the body of %s: %w", RedactURL(d.req.URL), err)
 }
 
-func (d *download) fail(op string, k *Error) error {
+func (d *download) fail(op string, k *Error) *Error {
 	k.Op, k.URL = op, RedactURL(d.req.URL)
 	return k
 }

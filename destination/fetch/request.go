@@ -73,6 +73,10 @@ type Request struct {
 	RangeFrom int64
 	IfRange   string
 
+	// JSON, if set, is POSTed. The message is sent once, however it fails: to ask for each resource is the second try. Of
+	// redirects only 307 and 308 are followed.
+	JSON []byte
+
 	// Once turns quick retries off, except at a host that throttles all requests.
 	Once bool
 
@@ -105,9 +109,9 @@ type Info struct {
 	Requests       int
 }
 
-// strongETag reports whether ETag is fit for If-Range.
-func (i *Info) strongETag() bool {
-	return len(i.ETag) > 2 && i.ETag[0] == '"' && i.ETag[len(i.ETag)-1] == '"'
+// strong reports whether an ETag is fit for If-Range.
+func strong(etag string) bool {
+	return len(etag) > 2 && etag[0] == '"' && etag[len(etag)-1] == '"'
 }
 
 // Response is a usable answer. Body must be closed: until then that of a resource holds one of the host's slots. Its
@@ -138,6 +142,10 @@ func (c *Client) header(ex *exchange) http.Header {
 	if req.RangeFrom > 0 {
 		h.Set("Range", "bytes="+strconv.FormatInt(req.RangeFrom, 10)+"-")
 		setValidator(h, "If-Range", req.IfRange)
+	}
+	if req.JSON != nil {
+		h.Set("Content-Type", "application/json")
+		h["Idempotency-Key"] = nil // as in messageHeader
 	}
 	return h
 }

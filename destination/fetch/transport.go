@@ -246,7 +246,8 @@ func (c *Client) askAgain(r *http.Request, resp *http.Response) (*http.Response,
 func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	ex := exchangeOf(ctx)
 	switch {
-	case ctx.Err() != nil, err == nil && !isQuicklyRetried(resp.StatusCode), ex.req.Once && !ex.throttled:
+	case ctx.Err() != nil, ex.req.JSON != nil, err == nil && !isQuicklyRetried(resp.StatusCode),
+		ex.req.Once && !ex.throttled:
 		return false, nil
 	case err != nil:
 		k := classify(ctx, err)
