@@ -53,7 +53,8 @@ type download struct {
 	result Result
 	etag   string // of the answer that the sink holds a part of
 	total  int64
-	begun  bool // an answer was used
+	from   int64 // where the last attempt began to write
+	begun  bool  // an answer was used
 }
 
 // Download writes the body of one resource into sink, which must be empty, or hold Held bytes. A body that is cut short
@@ -64,6 +65,7 @@ type download struct {
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
 	req.wireLength = max(opt.DeclaredLength, 0)
 	req.RangeFrom, req.IfRange, req.queued = 0, "", true
+	opt.Resume = opt.Resume && req.JSON == nil
 	d := &download{client: c, req: req, sink: sink, opt: opt, total: -1}
 	d.result.Bytes = opt.Held
 	if opt.Resume && strong(opt.HeldETag) {
@@ -82,7 +84,7 @@ func (d *download) run(ctx context.Context) error {
 		retries = 0
 	}
 	for {
-		before, first := d.result.Bytes, !d.begun
+		first := !d.begun
 		resumed, err := d.attempt(ctx)
 		if err == nil {
 			return nil
@@ -90,7 +92,7 @@ func (d *download) run(ctx context.Context) error {
 		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.begun {
 			return err
 		}
-		if (resumed || first && d.etag != "") && d.result.Bytes-before >= resumeProgress {
+		if (resumed || first && d.etag != "") && d.result.Bytes-d.from >= resumeProgress {
 			tries, pause = 0, retryBase
 		} else if tries++; tries > retries {
 			return err
@@ -105,6 +107,7 @@ func (d *download) run(ctx context.Context) error {
 // resumed reports that the answer continued what the sink holds.
 func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	req := d.req
+	d.from = d.result.Bytes
 	if d.touched() {
 		req.ETag, req.LastModified = "", "" // a 304 would not complete half a file
 	}
@@ -173,7 +176,7 @@ func (d *download) startOver(resp *Response) error {
 			return d.sinkError(err)
 		}
 	}
-	d.result.Bytes = 0
+	d.result.Bytes, d.from = 0, 0
 	d.etag, d.total = "", resp.Total
 	if d.opt.Resume && strong(resp.ETag) && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag
