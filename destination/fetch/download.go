@@ -30,8 +30,8 @@ type DownloadOptions struct {
 	Resume bool
 	// DeclaredLength is the length in the list, -1 unknown. A body of another length is Broken.
 	DeclaredLength int64
-	// Held is how many bytes of the version HeldETag an earlier process left in the sink. With Resume they are continued
-	// if the Source still has that version; of no use, they cost no try. Without a strong ETag nothing is continued.
+	// Held is how many bytes of the version HeldETag an earlier process left in the sink. With Resume, and a strong
+	// ETag, they are continued if the Source still has that version; if it has not, they cost no try.
 	Held     int64
 	HeldETag string
 	// Begins, if set, is called before the first byte of each version, once the sink is empty. The ETag of its Info is

@@ -44,6 +44,12 @@ func Run(t *testing.T, open func(t testing.TB) blob.Mirror) {
 		{"closed", closed},
 		{"readers never see a torn file", torn},
 		{"many at once", manyAtOnce},
+		{"spool ends", spoolEnds},
+		{"spool names", spoolNames},
+		{"spools are apart", spoolApart},
+		{"spools are listed", spoolsListed},
+		{"readers of a spool", spoolReaders},
+		{"one user of a spool", spoolOneUser},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

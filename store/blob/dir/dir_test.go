@@ -93,6 +93,12 @@ func TestContract(t *testing.T) {
 	}
 }
 
+func TestSpoolsAreKept(t *testing.T) {
+	t.Parallel()
+	path, id := newRoot(t)
+	blobtest.Kept(t, func(t testing.TB) blob.Mirror { return open(t, path, id, Options{}) })
+}
+
 func TestModel(t *testing.T) {
 	t.Parallel()
 	m, _ := newMirror(t, Options{folders: 3, Unsynced: true})

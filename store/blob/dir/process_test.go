@@ -80,6 +80,8 @@ func child(role, path, id string) error {
 		for {
 			syscall.Pause()
 		}
+	case "spooler":
+		return spooler(m)
 	case "placer": // replaces the same keys until it is killed
 		fmt.Println("ready")
 		for n := 1; ; n++ {
@@ -142,9 +144,10 @@ func starved(m *Mirror, stage func(string) (blob.Stage, error)) error {
 	_, statErr := m.Stat(bg, "a/b/c")
 	_, _, openErr := m.Open(bg, "a/b/c")
 	_, stageErr := m.NewStage(bg)
+	_, spoolErr := m.Spool(bg, spoolOfTests)
 	errs, groupErr := m.Place(bg, []blob.Placement{{Stage: waiting, Key: "a/b/d"}})
 	for what, err := range map[string]error{
-		"stat": statErr, "open": openErr, "stage": stageErr, "place": errs[0], "group": groupErr,
+		"stat": statErr, "open": openErr, "stage": stageErr, "spool": spoolErr, "place": errs[0], "group": groupErr,
 		"remove": m.Remove(bg, []string{"a/b/c"})[0],
 		"trash":  m.Trash(bg, []blob.TrashItem{{Key: "a/b/c", ID: "i"}})[0],
 		"walk":   m.Walk(bg, func(blob.Info) error { return nil }),

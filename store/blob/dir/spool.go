@@ -51,10 +51,13 @@ func (s *spool) open() error {
 		}
 		// The name is compared under the lock: a link may lie there, or the last user discarded the file meanwhile.
 		named, nameErr := in.root.Lstat(s.name)
-		info, err := s.file.Stat()
-		if nameErr == nil && err == nil && info.Mode().IsRegular() && os.SameFile(named, info) {
-			s.in, s.size = in, info.Size()
-			return nil
+		info, infoErr := s.file.Stat()
+		if nameErr == nil && infoErr == nil && info.Mode().IsRegular() && os.SameFile(named, info) {
+			if !linked(info) {
+				s.in, s.size = in, info.Size()
+				return nil
+			}
+			_ = removeFile(in, s.name) // another name of some file, which must not change
 		}
 		s.file.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -78,6 +79,12 @@ func unlink(f *folder, name string, flags int) error {
 		return &os.PathError{Op: "unlink", Path: name, Err: err}
 	}
 	return nil
+}
+
+// linked reports that a file has other names, which must not change with it.
+func linked(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink > 1
 }
 
 // uninterrupted runs a call again when a signal interrupts it.

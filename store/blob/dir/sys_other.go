@@ -52,6 +52,8 @@ func removeFolder(f *folder, name string) error {
 	return f.root.Remove(name)
 }
 
+func linked(os.FileInfo) bool { return false }
+
 // setModTime sets the modification time.
 func (s *stage) setModTime() error {
 	return s.shard.root.Chtimes(s.name, time.Time{}, s.mtime)
