@@ -44,51 +44,54 @@ func TestDownloadHeld(t *testing.T) {
 				w.Header().Set(header[i], header[i+1])
 			}
 			w.WriteHeader(code)
+			if code == http.StatusPartialContent {
+				_, _ = w.Write(content[69_999:])
+			}
 			return true
 		}
 	}
 	rest := fmt.Sprintf("bytes 69999-%d/%d", size-1, size)
 	over := []string{part, ""} // asked to go on, then for all
 	for name, tc := range map[string]struct {
-		src  flaky
+		src  *flaky
 		opt  DownloadOptions
 		once bool
 		want result
 	}{
-		"goes on":       {flaky{etag: `"a"`}, resume, true, result{0, 1, 0, []string{part}, nil}},
-		"of any length": {flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.DeclaredLength = -1 }), true, result{0, 1, 0, []string{part}, nil}},
-		"all of it was held": {flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.Held = size }), true,
+		"goes on":       {&flaky{etag: `"a"`}, resume, true, result{0, 1, 0, []string{part}, nil}},
+		"of any length": {&flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.DeclaredLength = -1 }), true, result{0, 1, 0, []string{part}, nil}},
+		"all of it was held": {&flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.Held = size }), true,
 			result{0, 1, 0, []string{fmt.Sprintf(`bytes=%d- "a"`, size-1)}, nil}},
-		"one byte was held": {flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.Held = 1 }), true, result{0, 1, 1, []string{""}, []string{`"a"`}}},
-		"cut again": {flaky{etag: `"a"`, cuts: []int{70_001}}, resume, false,
+		"one byte was held": {&flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.Held = 1 }), true, result{0, 1, 1, []string{""}, []string{`"a"`}}},
+		"cut again": {&flaky{etag: `"a"`, cuts: []int{70_001}}, resume, false,
 			result{0, 2, 0, []string{part, `bytes=140000- "a"`}, nil}},
-		"cut after the repeated byte": {flaky{etag: `"a"`, cuts: []int{1}}, resume, false, result{0, 2, 0, []string{part, part}, nil}},
-		"cut, then changed": {flaky{etag: `"a"`, cuts: []int{70_001}, odd: func(n int, w http.ResponseWriter, r *http.Request) bool {
+		"cut after the repeated byte": {&flaky{etag: `"a"`, cuts: []int{1}}, resume, false, result{0, 2, 0, []string{part, part}, nil}},
+		"cut, then changed": {&flaky{etag: `"a"`, cuts: []int{70_001}, odd: func(n int, w http.ResponseWriter, r *http.Request) bool {
 			if n == 1 {
 				w.Header().Set("ETag", `"b"`)
 				_, _ = w.Write(content)
 			}
 			return n == 1
 		}}, resume, false, result{0, 2, 1, []string{part, `bytes=140000- "a"`}, []string{`"b"`}}},
-		"cut too often":        {flaky{etag: `"a"`, cuts: []int{2, 2, 2}}, resume, false, result{Transient, 3, 0, nil, nil}},
-		"another version":      {flaky{etag: `"b"`}, resume, true, result{0, 1, 1, []string{part}, []string{`"b"`}}},
-		"no version any more":  {flaky{}, resume, true, result{0, 1, 1, []string{part}, []string{""}}},
-		"no ranges":            {flaky{etag: `"a"`, plain: true}, resume, true, result{0, 1, 1, []string{part}, []string{`"a"`}}},
-		"weak":                 {flaky{etag: `W/"a"`}, with(func(o *DownloadOptions) { o.HeldETag = `W/"a"` }), true, result{0, 1, 1, []string{""}, []string{""}}},
-		"of an unknown version": {flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.HeldETag = "" }), true,
+		"cut too often":       {&flaky{etag: `"a"`, cuts: []int{2, 2, 2}}, resume, false, result{Transient, 3, 0, nil, nil}},
+		"another version":     {&flaky{etag: `"b"`}, resume, true, result{0, 1, 1, []string{part}, []string{`"b"`}}},
+		"no version any more": {&flaky{}, resume, true, result{0, 1, 1, []string{part}, []string{""}}},
+		"no ranges":           {&flaky{etag: `"a"`, plain: true}, resume, true, result{0, 1, 1, []string{part}, []string{`"a"`}}},
+		"weak":                {&flaky{etag: `W/"a"`}, with(func(o *DownloadOptions) { o.HeldETag = `W/"a"` }), true, result{0, 1, 1, []string{""}, []string{""}}},
+		"of an unknown version": {&flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.HeldETag = "" }), true,
 			result{0, 1, 1, []string{""}, []string{`"a"`}}},
-		"not to be continued": {flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.Resume = false }), true, result{0, 1, 1, []string{""}, []string{""}}},
-		"more was held than there is": {flaky{etag: `"a"`, odd: status(http.StatusRequestedRangeNotSatisfiable)}, with(func(o *DownloadOptions) { o.Held = size + 2 }), true,
+		"not to be continued": {&flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.Resume = false }), true, result{0, 1, 1, []string{""}, []string{""}}},
+		"more was held than there is": {&flaky{etag: `"a"`, odd: status(http.StatusRequestedRangeNotSatisfiable)}, with(func(o *DownloadOptions) { o.Held = size + 2 }), true,
 			result{0, 2, 1, []string{fmt.Sprintf(`bytes=%d- "a"`, size+1), ""}, []string{`"a"`}}},
-		"If-Range is not known": {flaky{etag: `"b"`, odd: status(http.StatusPartialContent, "ETag", `"b"`, "Content-Range", rest)}, resume, true,
+		"If-Range is not known": {&flaky{etag: `"b"`, odd: status(http.StatusPartialContent, "ETag", `"b"`, "Content-Range", rest)}, resume, true,
 			result{0, 2, 1, over, []string{`"b"`}}},
-		"a range without its version": {flaky{etag: `"a"`, odd: status(http.StatusPartialContent, "Content-Range", rest)}, resume, true,
+		"a range without its version": {&flaky{etag: `"a"`, odd: status(http.StatusPartialContent, "Content-Range", rest)}, resume, true,
 			result{0, 2, 1, over, []string{`"a"`}}},
-		"the wrong range": {flaky{etag: `"a"`, odd: status(http.StatusPartialContent, "ETag", `"a"`, "Content-Range", "bytes 0-3/4")}, resume, true,
+		"the wrong range": {&flaky{etag: `"a"`, odd: status(http.StatusPartialContent, "ETag", `"a"`, "Content-Range", "bytes 0-3/4")}, resume, true,
 			result{0, 2, 1, over, []string{`"a"`}}},
-		"a range of a coding": {flaky{etag: `"a"`, odd: status(http.StatusPartialContent, "ETag", `"a"`, "Content-Range", rest, "Content-Encoding", "gzip")}, resume, true,
+		"a range of a coding": {&flaky{etag: `"a"`, odd: status(http.StatusPartialContent, "ETag", `"a"`, "Content-Range", rest, "Content-Encoding", "gzip")}, resume, true,
 			result{0, 2, 1, over, []string{`"a"`}}},
-		"two totals": {flaky{etag: `"a"`, odd: func(n int, w http.ResponseWriter, _ *http.Request) bool {
+		"two totals": {&flaky{etag: `"a"`, odd: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			if n > 0 {
 				return false
 			}
@@ -101,7 +104,7 @@ func TestDownloadHeld(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}}, with(func(o *DownloadOptions) { o.DeclaredLength = -1 }), false,
 			result{0, 3, 1, []string{part, `bytes=140000- "a"`, ""}, []string{`"a"`}}},
-		"gzip": {flaky{odd: func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		"gzip": {&flaky{odd: func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("ETag", `"a"`)
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
@@ -109,14 +112,14 @@ func TestDownloadHeld(t *testing.T) {
 			_ = z.Close()
 			return true
 		}}, resume, true, result{0, 1, 1, []string{part}, []string{""}}},
-		"declared with another length": {flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.DeclaredLength = size + 1 }), false, result{Broken, 1, 0, nil, nil}},
-		"gone":                         {flaky{odd: status(http.StatusGone)}, resume, false, result{Gone, 1, 0, nil, nil}},
-		"fails":                        {flaky{odd: status(http.StatusNotImplemented)}, resume, false, result{Transient, 1, 0, nil, nil}},
+		"declared with another length": {&flaky{etag: `"a"`}, with(func(o *DownloadOptions) { o.DeclaredLength = size + 1 }), false, result{Broken, 1, 0, nil, nil}},
+		"gone":                         {&flaky{odd: status(http.StatusGone)}, resume, false, result{Gone, 1, 0, nil, nil}},
+		"fails":                        {&flaky{odd: status(http.StatusNotImplemented)}, resume, false, result{Transient, 1, 0, nil, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := &tc.src
+				f := tc.src
 				f.content = content
 				c, _ := bubble(t, Options{Concurrency: 1}, func(w http.ResponseWriter, r *http.Request) {
 					if r.Header.Get("If-None-Match") != "" {

@@ -73,8 +73,8 @@ type Request struct {
 	RangeFrom int64
 	IfRange   string
 
-	// JSON, if set, is POSTed, once however it fails: to ask for each resource by itself is the second try. Of redirects
-	// only 307 and 308 are followed.
+	// JSON, if set, is POSTed, once however it fails: the second try is to ask for each resource. Of redirects only 307
+	// and 308 are followed.
 	JSON []byte
 
 	// Once turns quick retries off, except at a host that throttles all requests.

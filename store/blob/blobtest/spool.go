@@ -223,6 +223,14 @@ func spoolsListed(t *testing.T, m blob.Mirror) {
 	if err := used.Close(); err != nil {
 		t.Error(err)
 	}
+	spooled(t, m, names[8], "x").Close()
+	calls = 0
+	if err := m.Spools(t.Context(), func(string, time.Time) error {
+		calls++
+		return errors.Join(spooled(t, m, names[7], "").Discard(), spooled(t, m, names[8], "").Discard())
+	}); err != nil || calls != 1 {
+		t.Errorf("%d calls for spools that the first one discarded: %v", calls, err)
+	}
 }
 
 // spoolReaders read at any place while more is written.

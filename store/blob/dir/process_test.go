@@ -140,6 +140,18 @@ func starved(m *Mirror, stage func(string) (blob.Stage, error)) error {
 		return fmt.Errorf("stat with folders to give up: %w", err)
 	}
 	m.folders.closeUnused()
+	if _, err := m.Stat(bg, "a/b/c"); err != nil { // which is given up next
+		return fmt.Errorf("stat with descriptors again: %w", err)
+	}
+	take()
+	spool, err := m.Spool(bg, spoolOfTests)
+	if err == nil {
+		err = spool.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("spool with folders to give up: %w", err)
+	}
+	m.folders.closeUnused()
 	take()
 	_, statErr := m.Stat(bg, "a/b/c")
 	_, _, openErr := m.Open(bg, "a/b/c")
