@@ -2,7 +2,7 @@
 // refuses to know what the files are, and it touches nothing outside its root.
 //
 // Below the root, keys are paths. `.resyncd` holds the marker `root`, `stage/` with a folder per
-// running process, `trash/` with one file per trashed one, and whatever the state store puts there.
+// running process and one of spools, `trash/` with one file per trashed one, and whatever the state store puts there.
 // Every folder is reached name by name through os.Root without following links, so that a planted
 // link, FIFO or hard link is replaced and never written through (F87).
 package dir

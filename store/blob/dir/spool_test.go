@@ -45,6 +45,9 @@ func TestSpoolOfTheDead(t *testing.T) {
 	if err != nil || string(got) != "half of it" {
 		t.Errorf("left %q, %v", got, err)
 	}
+	if err := os.Remove(spoolPath(path, spoolOfTests)); err != nil { // somebody tidies up
+		t.Fatal(err)
+	}
 	if err := s.Discard(); err != nil {
 		t.Error(err)
 	}
