@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"store/storetest":   {"store"},
 	"store/blob":        {},
 	"destination":       {"destination/backoff", "destination/safe", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
-	"destination/rsdoc": {}, "destination/websub": {"destination/feed"}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {}, "destination/safe": {},
+	"destination/rsdoc": {}, "destination/websub": {"destination/feed"}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {}, "destination/safe": {}, "destination/rspack": {},
 	"destination/fetch": {"destination/backoff"},
 	"destination/peer":  {"destination/backoff", "destination/safe", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "destination/gate", "store", "store/blob"},
 	// The hub's database is a back end on another: the state of a Destination does not know the hub.
@@ -41,9 +41,9 @@ var mayImport = map[string][]string{
 	// Entries become wants here, whoever read them: no document is read, no state opened.
 	"sync/plan": {"destination/feed", "store", "sync/keymap", "sync/merge", "sync/parsed", "sync/report", "sync/spill", "sync/transfer", "sync/window"},
 	// Documents and notifications become wants and coverage; when, others decide.
-	"sync/pull": {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/coverage", "sync/merge", "sync/parsed", "sync/plan", "sync/spill", "sync/transfer", "sync/window"},
+	"sync/pull": {"destination", "destination/rsdoc", "destination/rspack", "destination/feed", "destination/fetch", "store", "store/blob", "sync/coverage", "sync/merge", "sync/parsed", "sync/plan", "sync/spill", "sync/transfer", "sync/window"},
 	// It is told wants and knows no documents.
-	"sync/transfer": {"destination/fetch", "destination/rsdoc", "destination/safe", "store", "store/blob", "sync/merge", "sync/parsed", "sync/spill"},
+	"sync/transfer": {"destination/fetch", "destination/rsdoc", "destination/rspack", "destination/safe", "store", "store/blob", "sync/merge", "sync/parsed", "sync/spill"},
 	// What comes from a Source, in the terms of the state: it knows documents and the rules, but no state and no network.
 	"sync/parsed": {"destination/rsdoc", "store", "sync/merge", "sync/coverage"},
 	// It keeps whatever it is given.
@@ -268,7 +268,7 @@ func TestAllowed(t *testing.T) {
 		{"sync", "sync/pull", true}, {"sync/pull", "sync/plan", true}, {"sync/plan", "sync/pull", false}, {"sync/plan", "destination", false}, {"sync/transfer", "sync/plan", false},
 		{"sync", "sync/transfer", true}, {"sync/transfer", "sync", false}, {"sync/transfer", "destination", false}, {"sync/inspect", "sync/transfer", false},
 		{"sync/inspect", "sync/merge", false}, {"sync", "sync/queue", true}, {"sync", "sync/queue/riverqueue", false}, {"sync", "destination/websub", false}, {"sync", "destination/peer/source", false},
-		{"destination/rsdoc", "destination", false}, {"destination/rsdoc", "destination/feed", false}, {"destination", "destination/rsdoc", true},
+		{"destination/rsdoc", "destination", false}, {"destination/rsdoc", "destination/feed", false}, {"destination/rspack", "store", false}, {"sync/transfer", "destination/rspack", true}, {"sync/plan", "destination/rspack", false}, {"destination", "destination/rsdoc", true},
 		{"destination", "store/blob", false}, {"destination", "destination/peer/source", false}, {"destination/peer/hub", "destination", false},
 		{"destination/peer/source", "destination/peer/hub", true}, {"destination/fetch", "store", false},
 		{"destination/peer/hub", "destination/peer/hub/hubstate", true}, {"destination/peer/hub", "destination/peer/hub/hubdb", false},
