@@ -4,7 +4,7 @@ import "fmt"
 
 // Error is why a package or a member of it is refused.
 type Error struct {
-	Member string // as it was asked for, "" for the whole package
+	Member string // "" for the whole package
 	Detail string
 	cause  string
 	err    error
@@ -17,7 +17,7 @@ const (
 	CauseLimit     = "package-limit"
 	CauseMissing   = "member-missing"
 	CauseAmbiguous = "member-ambiguous" // several of one name
-	CauseRefused   = "member-refused"   // never read: encrypted, a link, an unknown method, bytes of another
+	CauseRefused   = "member-refused"   // never read: see faults
 	CauseWrong     = "member-wrong"     // read, and not what the directory says
 )
 
@@ -25,37 +25,37 @@ func refuse(cause, format string, args ...any) *Error {
 	return &Error{Detail: fmt.Sprintf(format, args...), cause: cause}
 }
 
-// Cause is why, in a stable word.
+// Cause is why, in a stable word (fetch.CauseOf).
 func (e *Error) Cause() string { return e.cause }
 
 func (e *Error) Error() string {
 	if e.Member == "" {
 		return "refused package: " + e.Detail
 	}
-	return fmt.Sprintf("refused member %.200q of a package: %s", e.Member, e.Detail)
+	return fmt.Sprintf("refused member %.200q of the package: %s", e.Member, e.Detail)
 }
 
-// Unwrap is what the data itself turned out to be.
+// Unwrap is what the data turned out to be, where that is an error by itself.
 func (e *Error) Unwrap() error { return e.err }
 
-// fault is what the directory alone says against a member. Of several the largest is told.
+// fault is what the directory alone has against a member. Of two the larger counts.
 type fault uint8
 
 const (
-	unnamed fault = iota + 1
-	encrypted
-	method_
+	encrypted fault = iota + 1
+	unknown
 	special
-	lengths
-	overlap
-	outside
+	contrary
+	overlapping
+	absent
+	unnamed // never found
 )
 
 var faults = [...]string{
-	encrypted: "it is encrypted",
-	method_:   "it is packed by a method other than stored and deflated",
-	special:   "it is a folder, a link or a device",
-	lengths:   "it is stored, but its two lengths differ",
-	overlap:   "it shares bytes with another member",
-	outside:   "its bytes would lie outside of the package",
+	encrypted:   "it is encrypted",
+	unknown:     "it is packed by another method than deflate",
+	special:     "it is a folder, a link or a device",
+	contrary:    "it is stored, but its two lengths differ",
+	overlapping: "it shares bytes with another member",
+	absent:      "its bytes would not lie before the directory",
 }
