@@ -28,6 +28,7 @@ func help() *usage.Command {
 	return usage.Read(helpPage, map[string]any{
 		"Faults":   strings.ReplaceAll(faults.Help, "\n", "\n  "), // as deep as the text around it
 		"ListSize": source.DefaultListSize, "ChangeListSize": source.DefaultChangeListSize, "Keep": source.DefaultKeep,
+		"DumpSize":  source.DefaultDumpSize,
 		"ScanEvery": source.DefaultScanEvery, "NotifyMax": source.DefaultNotifyMax,
 		"FeedEntries": source.DefaultFeedEntries, "RecordEntries": source.DefaultRecordEntries,
 	})
@@ -80,9 +81,9 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 		ChangeListSize: c.Int("change-list-size"), ChangeListEvery: c.Duration("change-list-every"),
 		KeepChangeLists: c.Int("keep-change-lists"), Archive: c.Int("archive"), Spec: c.String("spec"),
 		DescribedBy: c.String("described-by"), ScanEvery: c.Duration("scan-every"),
-		Records: c.String("records"), FeedEntries: c.Int("feed-entries"),
+		Records: c.String("records"), FeedEntries: c.Int("feed-entries"), DumpSize: c.Int("dump-size"),
 	}
-	for _, name := range []string{"list-size", "change-list-size", "feed-entries"} {
+	for _, name := range []string{"list-size", "change-list-size", "feed-entries", "dump-size"} {
 		if c.IsSet(name) && c.Int(name) < 1 {
 			return o, fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))
 		}
@@ -96,6 +97,14 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 		o.ClosedLists = true
 	default:
 		return o, fmt.Errorf("--change-lists %q: want open or closed", v)
+	}
+	switch v := c.String("dumps"); {
+	case v == "on":
+		o.Dumps = true
+	case v != "off":
+		return o, fmt.Errorf("--dumps %q: want on or off", v)
+	case c.IsSet("dump-size"):
+		return o, errors.New("--dump-size: goes with --dumps on")
 	}
 	if c.IsSet("records") && o.Records == "" {
 		return o, errors.New("--records: want a file")

@@ -55,8 +55,8 @@ func (s *Source) document(name string, fetched bool) (text, error) {
 		return s.capabilityDocument(), nil
 	case resourceList:
 		n := s.resourceList()
-		if n.parts() > 1 {
-			return s.resourceIndexDocument(n), nil
+		if parts := n.parts(); parts > 1 {
+			return s.snapshotIndex(rsdoc.KindResourceList, resourceListPart, n, parts), nil
 		}
 		return s.resourceDocument(n, 0), nil
 	case changeListIndex:
@@ -77,7 +77,7 @@ func (s *Source) document(name string, fetched bool) (text, error) {
 			return s.changeDocument(l, changes), nil
 		}
 	}
-	return text{}, errAbsent
+	return s.dumps.document(name)
 }
 
 // newDocument is a ResourceSync document, written anew each time and never held as a whole. Each of its entries is
@@ -110,6 +110,10 @@ func (s *Source) capabilityDocument() text {
 	}
 	if archived {
 		entries = append(entries, s.capability(changeListArchive, rsdoc.KindChangeListArchive))
+	}
+	if s.dumps != nil {
+		entries = append(entries,
+			s.capability(resourceDump, rsdoc.KindResourceDump), s.capability(changeDump, rsdoc.KindChangeDump))
 	}
 	for _, c := range s.setChannels() {
 		entry := s.capability(c.name, c.kind)
@@ -164,18 +168,19 @@ func (s *Source) resourceDocument(n *snapshot, part int) text {
 	return s.newDocument(fmt.Sprintf("r%x.%d", int64(n.at), part), n.at, head, eachEntry(n.part(part), s.describe))
 }
 
-func (s *Source) resourceIndexDocument(n *snapshot) text {
-	head := s.newHead(rsdoc.Index, rsdoc.KindResourceList)
+// snapshotIndex is the index of a Resource List or Resource Dump [10.2, 11].
+func (s *Source) snapshotIndex(kind rsdoc.Kind, below string, n *snapshot, parts int) text {
+	head := s.newHead(rsdoc.Index, kind)
 	head.At, head.Completed = n.at, n.completed
-	var parts []string
-	for part := range n.parts() {
-		parts = append(parts, n.partName(part))
+	var names []string
+	for part := range parts {
+		names = append(names, n.partName(part))
 	}
-	entries := eachEntry(parts, func(e *rsdoc.Entry, name string) {
-		*e = rsdoc.NewEntry(s.at(resourceListPart + name))
+	entries := eachEntry(names, func(e *rsdoc.Entry, name string) {
+		*e = rsdoc.NewEntry(s.at(below + name))
 		e.At, e.Completed = n.at, n.completed
 	})
-	return s.newDocument(fmt.Sprintf("i%x", int64(n.at)), n.at, head, entries)
+	return s.newDocument(fmt.Sprintf("i%x.%x", int64(n.at), int64(n.completed)), n.completed, head, entries)
 }
 
 // changeDocument is a Change List [12]. One that is open grows at its end.
@@ -342,7 +347,10 @@ func reservedName(name string) bool {
 // mediaType guesses from the name; made-up resources are text. It has no parameters, which the schema of rs:md does not
 // allow [6].
 func (s *Source) mediaType(name string) string {
-	if s.options.Synthetic != nil {
+	switch {
+	case strings.HasSuffix(name, packageEnd): // a package too, whatever the machine's table says
+		return "application/zip"
+	case s.options.Synthetic != nil:
 		return "text/plain"
 	}
 	if t, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";"); t != "" {

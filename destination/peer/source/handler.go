@@ -41,9 +41,10 @@ func (s *Source) Handler() http.Handler {
 	return s.options.Faults.Wrap(http.HandlerFunc(s.serve), s.isDocument)
 }
 
-// isDocument reports whether an escaped path leads to a document.
+// isDocument reports whether an escaped path leads to a document; a package of a dump is none.
 func (s *Source) isDocument(path string) bool {
-	return path == "/" || path == "/robots.txt" || s.reserved(strings.TrimPrefix(path, "/"))
+	name := strings.TrimPrefix(path, "/")
+	return name == "" || name == "robots.txt" || s.reserved(name) && !strings.HasSuffix(name, packageEnd)
 }
 
 // serve routes by hand: http.ServeMux would redirect names such as a//b.
@@ -69,6 +70,9 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		s.serveText(w, r, s.root())
 	case !ok:
 		s.refuse(w, r, errAbsent)
+	case s.reserved(name) && strings.HasSuffix(name, packageEnd):
+		zip, err := s.dumps.zip(strings.TrimSuffix(name, packageEnd))
+		s.serveRecord(w, r, zip, err)
 	case s.reserved(name):
 		t, err := s.document(name, r.Method == http.MethodGet)
 		if err != nil {
@@ -87,6 +91,11 @@ func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name stri
 		s.serveText(w, r, s.robots())
 		return
 	}
+	s.serveRecord(w, r, rec, err)
+}
+
+// serveRecord answers with the bytes of a resource or package, or with why there are none.
+func (s *Source) serveRecord(w http.ResponseWriter, r *http.Request, rec *record, err error) {
 	var b body
 	if err == nil {
 		b, err = rec.content.open(rec)
@@ -99,7 +108,7 @@ func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name stri
 		defer b.close()
 	}
 	h := w.Header()
-	h.Set("Content-Type", s.mediaType(name))
+	h.Set("Content-Type", s.mediaType(rec.name))
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Link", fmt.Sprintf("<%s>; rel=\"resourcesync\"", s.at(capabilityList)))
 	if b.exact {
@@ -296,13 +305,18 @@ func (s *Source) send(w io.Writer, t text, compress bool) error {
 	case !compress:
 		return t.write(w)
 	}
+	return zipped(w, t.write)
+}
+
+// zipped has something written through gzip.
+func zipped(w io.Writer, write func(io.Writer) error) error {
 	z, ok := gzips.Get().(*gzip.Writer)
 	if !ok {
 		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that exists
 	}
 	defer gzips.Put(z)
 	z.Reset(w)
-	if err := t.write(z); err != nil {
+	if err := write(z); err != nil {
 		return err
 	}
 	return z.Close()

@@ -285,7 +285,7 @@ func alive(all []*record) []*record {
 	return slices.DeleteFunc(all, func(r *record) bool { return r == nil || !r.live })
 }
 
-// snapshot is one Resource List. It never changes, so that its parts belong together (F67, F69).
+// snapshot is one Resource List or Resource Dump. It never changes, so that its parts belong together (F67, F69).
 type snapshot struct {
 	records       []*record
 	size          int // of a part
@@ -299,23 +299,30 @@ func (s *Source) resourceList() *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	current := s.lists[0]
-	if current != nil && !s.due(current) {
+	if current != nil && !s.due(current, s.listAge()) {
 		return current
 	}
-	next := &snapshot{at: s.clock.tick(), size: s.options.ListSize, changes: s.journal.total()}
-	next.records, next.completed = alive(slices.Clone(s.catalog.all)), s.clock.tick()
+	next := s.snapshot(s.options.ListSize)
 	s.lists = [2]*snapshot{next, current}
 	s.announceList(next, current)
 	return next
 }
 
-// due reports whether a Resource List is too old; the caller holds the lock.
-func (s *Source) due(current *snapshot) bool {
-	if s.journal.reaches() > current.at {
-		return true
-	}
-	age := time.Duration(s.options.Now().UnixMicro()-int64(current.at)) * time.Microsecond
-	return s.journal.total() != current.changes && age >= s.listAge()
+// snapshot takes one; the caller holds the lock.
+func (s *Source) snapshot(size int) *snapshot {
+	n := &snapshot{at: s.clock.tick(), size: size, changes: s.journal.total()}
+	n.records, n.completed = alive(slices.Clone(s.catalog.all)), s.clock.tick()
+	return n
+}
+
+// due reports whether a snapshot is too old; the caller holds the lock.
+func (s *Source) due(current *snapshot, least time.Duration) bool {
+	return s.journal.reaches() > current.at || s.journal.total() != current.changes && s.age(current.at) >= least
+}
+
+// age is how long ago an instant was.
+func (s *Source) age(at rsdoc.Micros) time.Duration {
+	return time.Duration(s.options.Now().UnixMicro()-int64(at)) * time.Microsecond
 }
 
 // listAge is the least age before a new list is taken; the caller holds the lock.

@@ -38,6 +38,7 @@ type Source struct {
 	catalog catalog
 	journal *journal
 	lists   [2]*snapshot // the current Resource List, and the one before, which may still be read
+	dumps   *dumps
 
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
@@ -94,6 +95,9 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Dumps {
+		s.dumps = newDumps(s)
+	}
 	return s, nil
 }
 
@@ -117,14 +121,15 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close releases the folder. Requests that are still running may fail.
+// Close releases the folder and removes the packages. Requests that are still running may fail.
 func (s *Source) Close() error {
+	err := s.dumps.close()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if f, ok := s.backend.(*folder); ok {
-		return f.root.Close()
+		err = errors.Join(err, f.root.Close())
 	}
-	return nil
+	return err
 }
 
 // rotateByAge closes the open Change List at its age, unless it has no entries.
@@ -274,6 +279,7 @@ func (c *clock) tick() rsdoc.Micros {
 const (
 	DefaultListSize       = 50_000 // the limit of the Sitemap protocol [7]
 	DefaultChangeListSize = 10_000
+	DefaultDumpSize       = 1_000
 	DefaultKeep           = 100
 	DefaultScanEvery      = time.Second
 	DefaultClosedEvery    = time.Minute
@@ -310,8 +316,10 @@ type Options struct {
 	ClosedLists    bool // publishes a Change List only when it is closed
 	// ChangeListEvery closes a Change List with entries at this age. 0: never, but DefaultClosedEvery with ClosedLists.
 	ChangeListEvery time.Duration
-	KeepChangeLists int // closed Change Lists in the index; negative: all
-	Archive         int // Change Lists that have left the index and stay in a changelist-archive
+	Dumps           bool // Resource Dump and Change Dump
+	DumpSize        int  // resources or changes in a package
+	KeepChangeLists int  // closed Change Lists in the index; negative: all
+	Archive         int  // Change Lists that have left the index and stay in a changelist-archive
 	Hashes          []rsdoc.Algorithm
 	Spec            string // "1.0" or "1.1"
 	DescribedBy     string // URI of a page about the Source
@@ -352,6 +360,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Base = strings.TrimRight(base.String(), "/")
 	o.ListSize = cmp.Or(o.ListSize, DefaultListSize)
 	o.ChangeListSize = cmp.Or(o.ChangeListSize, DefaultChangeListSize)
+	o.DumpSize = cmp.Or(o.DumpSize, DefaultDumpSize)
 	o.KeepChangeLists = cmp.Or(o.KeepChangeLists, DefaultKeep)
 	o.ScanEvery = cmp.Or(o.ScanEvery, DefaultScanEvery)
 	o.Spec = cmp.Or(o.Spec, "1.1")
@@ -382,6 +391,8 @@ func (o Options) withDefaults() (Options, error) {
 		{made.Size < 0, "a size of %d bytes", []any{made.Size}},
 		{o.ListSize < 0, "list size %d: want a positive number", []any{o.ListSize}},
 		{o.ChangeListSize < 0, "change list size %d: want a positive number", []any{o.ChangeListSize}},
+		{o.DumpSize < 1 || o.DumpSize > DefaultListSize,
+			"%d resources in a package: want 1 to %d", []any{o.DumpSize, DefaultListSize}},
 		{o.Archive < 0, "archive %d: want a positive number", []any{o.Archive}},
 		{o.FeedEntries < 0 || o.FeedEntries > DefaultListSize,
 			"%d entries in a document of a feed: want 1 to %d", []any{o.FeedEntries, DefaultListSize}},

@@ -1,0 +1,226 @@
+package source
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"resyncd/destination/rsdoc"
+)
+
+const manifestName = "manifest.xml"
+
+// packed is the file of a package.
+type packed string
+
+func (p packed) open(rec *record) (body, error) {
+	file, err := os.Open(string(p))
+	if err != nil {
+		return body{}, err
+	}
+	return body{ReadSeeker: file, close: file.Close, modified: time.Unix(rec.modified, 0), exact: true}, nil
+}
+
+// remove leaves a file that cannot be removed to the end of the program.
+func (p packed) remove() { _ = os.Remove(string(p)) }
+
+// zip is a package as a resource, gathered if it was not before.
+func (d *dumps) zip(name string) (*record, error) {
+	if d == nil {
+		return nil, errAbsent
+	}
+	if p, done := d.find(name); p == nil || done != nil {
+		return done, orAbsent(p)
+	}
+	d.gathering.Lock()
+	defer d.gathering.Unlock()
+	p, done := d.find(name)
+	if p == nil || done != nil {
+		return done, orAbsent(p)
+	}
+	done, head, err := d.gather(p)
+	if err != nil {
+		return nil, err
+	}
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if p.gone {
+		done.content.(packed).remove()
+		return nil, errAbsent
+	}
+	p.head, p.zip = head, done
+	return done, nil
+}
+
+func orAbsent(p *pack) error {
+	if p == nil {
+		return errAbsent
+	}
+	return nil
+}
+
+// manifest is what `contents` leads to: the manifest in the package.
+func (d *dumps) manifest(name string) (text, error) {
+	rec, err := d.zip(name)
+	if err != nil {
+		return text{}, err
+	}
+	return text{
+		tag: fmt.Sprintf("m%x", rec.sum[:8]), modified: rsdoc.NoTime, mediaType: "application/xml",
+		write: func(w io.Writer) error {
+			z, err := zip.OpenReader(string(rec.content.(packed)))
+			if err != nil {
+				return err
+			}
+			defer z.Close()
+			in, err := z.Open(manifestName)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(w, in)
+			return err
+		},
+	}, nil
+}
+
+// gather makes the file of a package, and says what the head of its manifest has become.
+func (d *dumps) gather(p *pack) (rec *record, head rsdoc.Head, err error) {
+	what, err := p.what()
+	if err != nil {
+		return nil, head, err
+	}
+	if d.folder == "" {
+		if d.folder, err = os.MkdirTemp("", "rssource-dumps-"); err != nil {
+			return nil, head, fmt.Errorf("make a folder for packages: %w", err)
+		}
+	}
+	file, err := os.CreateTemp(d.folder, "*"+packageEnd)
+	if err != nil {
+		return nil, head, fmt.Errorf("make a package: %w", err)
+	}
+	defer file.Close()
+	rec = &record{
+		name: p.name + packageEnd, live: true, modified: d.s.options.Now().Unix(), content: packed(file.Name()),
+	}
+	if head, err = d.write(file, p.head, what); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		err = d.s.fill(rec, file)
+	}
+	if err != nil {
+		packed(file.Name()).remove()
+		return nil, head, fmt.Errorf("make the package %s: %w", p.name, err)
+	}
+	return rec, head, nil
+}
+
+// member is an entry of a manifest.
+type member struct {
+	event
+	path string
+}
+
+// write writes a package: members are numbered, so that no name of a resource becomes a path.
+func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, error) {
+	s, z := d.s, zip.NewWriter(w)
+	var members []member
+	for i, e := range what {
+		if d.closed.Load() {
+			return head, errAbsent
+		}
+		m := member{e, ""}
+		if e.record.live {
+			name := fmt.Sprintf("resources/%06d", i+1)
+			rec, err := s.add(z, name, e.record)
+			if err != nil {
+				return head, err
+			}
+			if rec == nil {
+				continue
+			}
+			if m.path = "/" + name; rec != e.record {
+				s.mu.Lock()
+				head.Completed = s.clock.tick()
+				s.mu.Unlock()
+			}
+			m.record = rec
+		}
+		members = append(members, m)
+	}
+	manifest, err := z.Create(manifestName)
+	if err != nil {
+		return head, err
+	}
+	err = s.write(manifest, head, eachEntry(members, func(e *rsdoc.Entry, m member) {
+		s.describe(e, m.record)
+		e.Change, e.Datetime, e.Path = m.kind, m.at, m.path
+	}))
+	if err != nil {
+		return head, err
+	}
+	return head, z.Close()
+}
+
+// add adds a member and returns what its bytes are: of a snapshot, a file may have become another one; of a change, they
+// have to be those of the change. nil: a later change that was published has taken their place.
+func (s *Source) add(z *zip.Writer, name string, rec *record) (*record, error) {
+	now, err := s.find(rec.name)
+	has, change := rec, rec.content == nil
+	if change {
+		if err != nil || now.sum != rec.sum {
+			return nil, nil
+		}
+		has = now
+	}
+	b, problem := has.content.open(has)
+	if problem != nil {
+		if err != nil { // deleted since
+			return nil, nil
+		}
+		if errors.Is(problem, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %v", errChanging, problem) // published soon
+		}
+		return nil, problem
+	}
+	if b.close != nil {
+		defer b.close()
+	}
+	in := bufio.NewReaderSize(b, 4<<10)
+	header := &zip.FileHeader{Name: name, Method: zip.Store}
+	if shrinks(in) {
+		header.Method = zip.Deflate
+	}
+	out, err := z.CreateHeader(header)
+	if err != nil {
+		return nil, err
+	}
+	got := &record{name: rec.name, live: true, modified: b.modified.Unix()}
+	if err := s.fill(got, io.TeeReader(in, out)); err != nil {
+		return nil, err
+	}
+	switch {
+	case got.sum == rec.sum:
+		return rec, nil
+	case change:
+		return nil, fmt.Errorf("pack %q: %w", rec.name, errChanging)
+	}
+	return got, nil
+}
+
+// shrinks guesses from how it begins whether something gets smaller by a tenth.
+func shrinks(in *bufio.Reader) bool {
+	begin, _ := in.Peek(in.Size()) // an error comes again
+	var out bytes.Buffer
+	err := zipped(&out, func(w io.Writer) error {
+		_, err := w.Write(begin)
+		return err
+	})
+	return err == nil && out.Len() < len(begin)*9/10
+}
