@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,9 @@ func TestEveryDocumentConforms(t *testing.T) {
 		"closed":         {ChangeListSize: 4, ClosedLists: true, Hashes: all},
 		"1.0":            {ChangeListSize: 5, Spec: "1.0", Hashes: []rsdoc.Algorithm{rsdoc.MD5, rsdoc.SHA256}},
 		"1.0 and closed": {ChangeListSize: 5, Spec: "1.0", ClosedLists: true, ListSize: 10, ListEvery: -1},
+		"dumps":          {Dumps: true},
+		"many packages":  {Dumps: true, DumpSize: 2, ListSize: 3, ChangeListSize: 7, Hashes: all},
+		"1.0 and dumps":  {Dumps: true, DumpSize: 3, Spec: "1.0", ChangeListSize: 3, KeepChangeLists: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,14 +51,13 @@ func TestEveryDocumentConforms(t *testing.T) {
 					mustPut(t, s, fmt.Sprintf("päth/%d & <%d>.html", i, i), "again")
 				}
 			}
-			c := &crawler{t: t, s: s, o: o, seen: map[string]bool{}, set: map[string][32]byte{}}
-			c.document(s.Description(), "", rsdoc.KindDescription)
+			clock.forward(dumpAge + time.Second)
+			c := crawl(t, s)
 			if diff := cmp.Diff(maps.Collect(s.Resources()), c.set); diff != "" {
 				t.Errorf("the Resource List is not the truth (-want +got):\n%s", diff)
 			}
-			kinds := map[string]rsdoc.Kind{"archive": rsdoc.KindChangeListArchive}
-			if k, ok := kinds[name]; ok && !c.kinds(k) {
-				t.Errorf("no document of kind %s", k)
+			if got, want := c.kinds(rsdoc.KindChangeListArchive), name == "archive"; got != want {
+				t.Errorf("an archive of Change Lists: %t, want %t", got, want)
 			}
 		})
 	}
@@ -66,17 +69,25 @@ type crawler struct {
 	o     Options
 	seen  map[string]bool
 	found []rsdoc.Kind
-	set   map[string][32]byte
+	set   map[string][32]byte // by the Resource List
+	// dumped is what the packages of the Resource Dump hold, paths their paths and those of the Change Dump.
+	dumped map[string][32]byte
 }
 
-func (c *crawler) kinds(k rsdoc.Kind) bool {
-	for _, f := range c.found {
-		if f == k {
-			return true
+// crawl reads every document.
+func crawl(t *testing.T, s *Source) *crawler {
+	t.Helper()
+	c := &crawler{t: t, s: s, o: s.options, seen: map[string]bool{}, set: map[string][32]byte{}, dumped: map[string][32]byte{}}
+	c.document(s.Description(), "", rsdoc.KindDescription)
+	for _, k := range []rsdoc.Kind{rsdoc.KindResourceDump, rsdoc.KindChangeDump} {
+		if c.kinds(k) != s.options.Dumps {
+			t.Errorf("a document of kind %s: %t", k, c.kinds(k))
 		}
 	}
-	return false
+	return c
 }
+
+func (c *crawler) kinds(k rsdoc.Kind) bool { return slices.Contains(c.found, k) }
 
 // document checks one document and all below it. up is where its `up` must lead.
 func (c *crawler) document(uri, up string, kind rsdoc.Kind) {
@@ -107,11 +118,11 @@ func (c *crawler) document(uri, up string, kind rsdoc.Kind) {
 	if archives, ok := head.Link(rsdoc.RelArchives); ok {
 		c.document(archives.Href, c.s.at(capabilityList), rsdoc.KindChangeListArchive)
 	}
-	resource := kind == rsdoc.KindResourceList
+	resource := kind == rsdoc.KindResourceList || kind == rsdoc.KindResourceDump
 	if head.At.Known() != resource || head.Completed.Known() && head.Completed < head.At {
 		c.t.Errorf("%s: at %v, completed %v", uri, head.At, head.Completed)
 	}
-	if head.From.Known() != (kind == rsdoc.KindChangeList) || head.Until.Known() && head.Until <= head.From {
+	if head.From.Known() != (kind == rsdoc.KindChangeList || kind == rsdoc.KindChangeDump) || head.Until.Known() && head.Until <= head.From {
 		c.t.Errorf("%s: from %v, until %v", uri, head.From, head.Until)
 	}
 	switch {
@@ -121,6 +132,8 @@ func (c *crawler) document(uri, up string, kind rsdoc.Kind) {
 		}
 	case kind == rsdoc.KindCapabilityList:
 		c.capabilities(uri, entries)
+	case head.Shape == rsdoc.List && (kind == rsdoc.KindResourceDump || kind == rsdoc.KindChangeDump):
+		c.packages(uri, head, entries)
 	case resource && head.Shape == rsdoc.List:
 		c.resources(entries)
 	case kind == rsdoc.KindChangeList && head.Shape == rsdoc.List:

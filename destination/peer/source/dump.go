@@ -54,7 +54,7 @@ type dump struct {
 type pack struct {
 	name string     // without its end
 	head rsdoc.Head // of its manifest
-	what func() ([]event, error)
+	what func() []event
 	zip  *record // nil before it was gathered
 	gone bool    // no longer on offer
 }
@@ -122,12 +122,12 @@ func (d *dumps) take() dump {
 	head.At, head.Completed = n.at, n.snapshot.completed
 	for i := range n.parts() {
 		records := n.snapshot.part(i)
-		what := func() ([]event, error) {
+		what := func() []event {
 			all := make([]event, len(records))
 			for i, rec := range records {
 				all[i] = event{at: rsdoc.NoTime, record: rec}
 			}
-			return all, nil
+			return all
 		}
 		name := resourceDumpPart + strings.TrimSuffix(n.partName(i), ".xml")
 		n.packs = append(n.packs, &pack{name: name, head: head, what: what})
@@ -203,7 +203,7 @@ func (d *dumps) cut() {
 	old := 0
 	for ; old < len(d.changes) && d.changes[old].head.Until <= oldest.from; old++ {
 	}
-	old = max(old, len(d.changes)-d.s.options.ListSize)
+	old = max(old, len(d.changes)-DefaultListSize)
 	withdraw(d.changes[:old])
 	d.changes = slices.Delete(d.changes, 0, old)
 }
@@ -211,31 +211,25 @@ func (d *dumps) cut() {
 // span makes a package of the next n changes; the caller holds the lock.
 func (d *dumps) span(n int) {
 	j := d.s.journal
-	first, last := d.told, d.told+n
+	changes := j.span(d.told, d.told+n)
 	head := d.s.newHead(rsdoc.List, rsdoc.KindChangeDumpManifest)
-	head.From, head.Until = d.until, j.span(last-1, last)[0].at
-	if last == j.total() {
+	head.From, head.Until = d.until, changes[n-1].at
+	if d.told += n; d.told == j.total() {
 		head.Until = d.s.clock.tick()
 	}
 	d.number++
 	name := fmt.Sprintf("%s%s-%05d", changeDumpPart, stamp(d.s.begin), d.number)
-	what := func() ([]event, error) { return d.s.lastOf(first, last) }
-	d.changes = append(d.changes, &pack{name: name, head: head, what: what})
-	d.told, d.until = last, head.Until
+	d.changes = append(d.changes, &pack{name: name, head: head, what: func() []event { return lastOf(changes) }})
+	d.until = head.Until
 }
 
-// lastOf returns the last change of each resource among those after the first up to the last.
-func (s *Source) lastOf(first, last int) ([]event, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if first < s.journal.past {
-		return nil, errAbsent
-	}
-	all, newest := s.journal.span(first, last), map[string]rsdoc.Micros{}
-	for _, e := range all {
+// lastOf returns the last change of each resource.
+func lastOf(changes []event) []event {
+	newest := map[string]rsdoc.Micros{}
+	for _, e := range changes {
 		newest[e.name] = e.at
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(e event) bool { return newest[e.name] != e.at }), nil
+	return slices.DeleteFunc(slices.Clone(changes), func(e event) bool { return newest[e.name] != e.at })
 }
 
 // packages is a document that lists packages; the caller holds the lock. What is known of one, once it was gathered,

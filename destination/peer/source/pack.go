@@ -91,10 +91,6 @@ func (d *dumps) manifest(name string) (text, error) {
 
 // gather makes the file of a package, and says what the head of its manifest has become.
 func (d *dumps) gather(p *pack) (rec *record, head rsdoc.Head, err error) {
-	what, err := p.what()
-	if err != nil {
-		return nil, head, err
-	}
 	if d.folder == "" {
 		if d.folder, err = os.MkdirTemp("", "rssource-dumps-"); err != nil {
 			return nil, head, fmt.Errorf("make a folder for packages: %w", err)
@@ -108,7 +104,7 @@ func (d *dumps) gather(p *pack) (rec *record, head rsdoc.Head, err error) {
 	rec = &record{
 		name: p.name + packageEnd, live: true, modified: d.s.options.Now().Unix(), content: packed(file.Name()),
 	}
-	if head, err = d.write(file, p.head, what); err == nil {
+	if head, err = d.write(file, p.head, p.what()); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err == nil {
