@@ -82,6 +82,7 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 		KeepChangeLists: c.Int("keep-change-lists"), Archive: c.Int("archive"), Spec: c.String("spec"),
 		DescribedBy: c.String("described-by"), ScanEvery: c.Duration("scan-every"),
 		Records: c.String("records"), FeedEntries: c.Int("feed-entries"), DumpSize: c.Int("dump-size"),
+		State: c.String("state"),
 	}
 	for _, name := range []string{"list-size", "change-list-size", "feed-entries", "dump-size"} {
 		if c.IsSet(name) && c.Int(name) < 1 {
@@ -108,6 +109,9 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 	}
 	if c.IsSet("records") && o.Records == "" {
 		return o, errors.New("--records: want a file")
+	}
+	if c.IsSet("state") && o.State == "" {
+		return o, errors.New("--state: want a file")
 	}
 	switch made := c.IsSet("resources"); {
 	case made && o.Dir != "":

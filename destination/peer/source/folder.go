@@ -56,7 +56,10 @@ func (s *Source) openFolder(ctx context.Context) error {
 	}
 	f := &folder{s: s, root: root}
 	s.backend = f
-	if err := f.scan(ctx, true); err != nil {
+	for _, rec := range alive(slices.Clone(s.catalog.all)) {
+		rec.content = &file{folder: f} // of a file that is hashed now, or cannot be read yet
+	}
+	if err := f.scan(ctx, !s.state.known()); err != nil {
 		return errors.Join(err, root.Close())
 	}
 	return nil
@@ -125,7 +128,7 @@ func (f *folder) run(ctx context.Context) {
 	f.s.watch(ctx, "folder "+f.s.options.Dir, func() error { return f.scan(ctx, false) })
 }
 
-// scan publishes what has changed in the folder. The first one fills the catalog without making changes of it.
+// scan publishes what has changed in the folder. The first one of all fills the catalog without making changes of it.
 func (f *folder) scan(ctx context.Context, first bool) error {
 	f.scanning.Lock()
 	defer f.scanning.Unlock()

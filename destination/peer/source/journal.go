@@ -174,6 +174,7 @@ func (s *Source) rotate() {
 	closed := changeListPart + j.open().name
 	at := s.clock.tick()
 	j.rotate(at)
+	s.state.ended(s, at)
 	opened := changeListPart + j.open().name
 	if j.options.ClosedLists {
 		s.announce(at, rsdoc.ChangeCreated, rsdoc.KindChangeList, closed, changeListIndex)

@@ -39,6 +39,7 @@ type Source struct {
 	journal *journal
 	lists   [2]*snapshot // the current Resource List, and the one before, which may still be read
 	dumps   *dumps
+	state   *stateFile
 
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
@@ -77,9 +78,17 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	}
 	base, _ := url.Parse(o.Base) // it was parsed before
 	s := &Source{options: o, clock: clock{now: o.Now}, host: base.Host}
-	s.begin = s.clock.tick()
-	s.journal = newJournal(&s.options, s.begin)
 	s.catalog = catalog{slots: map[string]int{}, most: maxTombstones}
+	if o.Synthetic != nil {
+		s.catalog.most = 0
+	}
+	if err := s.openState(); err != nil {
+		return nil, err
+	}
+	s.begin = s.clock.tick()
+	if s.journal == nil {
+		s.journal = newJournal(&s.options, s.begin)
+	}
 	if err := s.openFeeds(); err != nil {
 		return nil, err
 	}
@@ -97,6 +106,9 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	}
 	if o.Dumps {
 		s.dumps = newDumps(s)
+	}
+	if err := s.state.rewrite(s); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -121,11 +133,12 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close releases the folder and removes the packages. Requests that are still running may fail.
+// Close releases the folder and the state, and removes the packages. Requests that are still running may fail.
 func (s *Source) Close() error {
 	err := s.dumps.close()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = errors.Join(err, s.state.close())
 	if f, ok := s.backend.(*folder); ok {
 		err = errors.Join(err, f.root.Close())
 	}
@@ -236,7 +249,11 @@ func (s *Source) publish(next *record) {
 		c.kind = rsdoc.ChangeCreated
 	}
 	s.catalog.set(next)
-	if s.journal.add(c) {
+	full := s.journal.add(c)
+	if s.state != nil {
+		s.state.append(s, lineOf(c))
+	}
+	if full {
 		s.rotate()
 	}
 	if s.options.OnChange != nil {
@@ -307,6 +324,7 @@ type Options struct {
 	Base      string // absolute http or https URI of the root, as the outside sees it
 	Dir       string // folder to serve
 	Synthetic *Synthetic
+	State     string // file that keeps the history over a restart, with Dir or Synthetic
 
 	ListSize int // entries of one Resource List; a larger set gets an index
 	// ListEvery is the least age of a Resource List before another one is taken. 0: none, but for an index a minute and
@@ -384,6 +402,7 @@ func (o Options) withDefaults() (Options, error) {
 	}{
 		{base.RawQuery != "", "base URI %q: want one without query", []any{o.Base}},
 		{o.Dir != "" && o.Synthetic != nil, "a Source serves a folder or made-up resources, not both", nil},
+		{o.State != "" && o.Dir == "" && o.Synthetic == nil, "a state goes with a folder or made-up resources", nil},
 		{made.Resources < 0 || made.Resources > 100_000_000,
 			"%d resources: want 0 to 100,000,000", []any{made.Resources}},
 		{made.Rate != 0 && !(made.Rate >= 1e-6 && made.Rate <= 1e6),

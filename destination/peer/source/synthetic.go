@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,8 +147,11 @@ func (s *Source) makeResources(ctx context.Context) error {
 	o := *s.options.Synthetic
 	m := &generator{Synthetic: o, s: s, random: rand.New(rand.NewPCG(o.Seed, 0x5eed))}
 	s.backend = m
-	s.catalog.most = 0
-	all := make([]*record, o.Resources)
+	known := len(s.catalog.all)
+	for _, rec := range alive(slices.Clone(s.catalog.all)) {
+		rec.content = m
+	}
+	all := make([]*record, max(0, o.Resources-known))
 	workers := runtime.GOMAXPROCS(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range workers {
@@ -156,7 +160,7 @@ func (s *Source) makeResources(ctx context.Context) error {
 				if err := ctx.Err(); err != nil {
 					return fmt.Errorf("make resources: %w", err)
 				}
-				all[i] = m.record(i+1, 0, firstModified)
+				all[i] = m.record(known+i+1, 0, firstModified)
 			}
 			return nil
 		})
@@ -165,7 +169,11 @@ func (s *Source) makeResources(ctx context.Context) error {
 		return err
 	}
 	for _, rec := range all {
-		s.catalog.set(rec)
+		if s.state.known() {
+			s.publish(rec)
+		} else {
+			s.catalog.set(rec)
+		}
 	}
 	return nil
 }

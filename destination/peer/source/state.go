@@ -1,0 +1,317 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"resyncd/destination/rsdoc"
+)
+
+// stateFile keeps the history, and what is published, over a restart. A line with its checksum is appended for each
+// change before anybody can see that; what a power failure takes of the end is found again as new changes. The Source's
+// lock guards it; nil without State.
+type stateFile struct {
+	path, world string
+	restored    bool
+	file        *os.File // nil after a failure, until it is written anew
+	whole, more int      // lines that it was written with, and that were appended since
+}
+
+// stateLine is the first line, with Head; the end of a Change List, with Rotated; else a state of a resource: with At a
+// change, which is told only where it is Old, and else what is published.
+type stateLine struct {
+	Head     *stateHead   `json:"head,omitempty"`
+	Rotated  rsdoc.Micros `json:"rotated,omitempty"`
+	At       rsdoc.Micros `json:"at,omitempty"`
+	Change   rsdoc.Change `json:"change,omitempty"`
+	Old      bool         `json:"old,omitempty"`
+	Name     string       `json:"name,omitempty"` // escaped: a name need not be UTF-8
+	Sum      []byte       `json:"sum,omitempty"`
+	Sums     []byte       `json:"sums,omitempty"`
+	Length   int64        `json:"length,omitempty"`
+	Modified int64        `json:"modified,omitempty"`
+	Version  int64        `json:"version,omitempty"`
+	Live     bool         `json:"live,omitempty"`
+}
+
+type stateHead struct {
+	Version      int          `json:"version"`
+	World        string       `json:"world"`
+	Clock        rsdoc.Micros `json:"clock"`
+	Newest       rsdoc.Micros `json:"newest"`
+	Capabilities rsdoc.Micros `json:"capabilities"`
+	Archiving    rsdoc.Micros `json:"archiving"`
+	Past         int          `json:"past"`
+	Lists        []stateList  `json:"lists"`
+	Archived     []stateList  `json:"archived,omitempty"`
+}
+
+// stateList is from, until, first and last of a Change List.
+type stateList [4]int64
+
+const stateVersion = 1
+
+// fewLines are not worth a file written anew.
+const fewLines = 1_000
+
+// openState reads the state, if there is one.
+func (s *Source) openState() error {
+	o := &s.options
+	if o.State == "" {
+		return nil
+	}
+	s.state = &stateFile{path: o.State, world: fmt.Sprint("a folder, hashes ", o.Hashes)}
+	if o.Synthetic != nil {
+		s.state.world = fmt.Sprintf("resources of seed %d and size %d, hashes %v", o.Synthetic.Seed, o.Synthetic.Size, o.Hashes)
+	}
+	if err := s.outside(); err != nil {
+		return err
+	}
+	file, err := os.Open(o.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the state: %w", err)
+	}
+	defer file.Close()
+	if err := s.readState(file); err != nil {
+		return fmt.Errorf("read the state %s, %w; without that file, Destinations take a baseline", o.State, err)
+	}
+	s.state.restored = true
+	return nil
+}
+
+func (s *Source) readState(r io.Reader) error {
+	in := bufio.NewReader(r)
+	for number := 1; ; number++ {
+		line, err := in.ReadBytes('\n')
+		switch {
+		case err == nil:
+			err = s.restore(bytes.TrimSuffix(line, []byte("\n")))
+		case err == io.EOF && s.journal != nil: // a line without an end was being written when the program was killed
+			return nil
+		case err == io.EOF:
+			err = errors.New("it has no beginning")
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+}
+
+// known reports whether there was a state to go on from.
+func (f *stateFile) known() bool { return f != nil && f.restored }
+
+// outside refuses a state that would be published.
+func (s *Source) outside() error {
+	dir, err := filepath.Abs(s.options.Dir)
+	if err != nil || s.options.Dir == "" {
+		return err
+	}
+	file, err := filepath.Abs(s.options.State)
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("the state %s lies in the folder that is served: it would be published", s.options.State)
+	}
+	return nil
+}
+
+// restore does again what a line says.
+func (s *Source) restore(text []byte) error {
+	sum, text, _ := bytes.Cut(text, []byte(" "))
+	if string(sum) != checksum(text) {
+		return errors.New("damaged")
+	}
+	var l stateLine
+	if err := json.Unmarshal(text, &l); err != nil {
+		return err
+	}
+	if (l.Head != nil) != (s.journal == nil) {
+		return errors.New("not where it belongs")
+	}
+	s.clock.last = max(s.clock.last, l.At, l.Rotated)
+	switch {
+	case l.Head != nil:
+		return s.restoreHead(l.Head)
+	case l.Rotated != 0:
+		s.journal.rotate(l.Rotated)
+		return nil
+	}
+	name, err := url.PathUnescape(l.Name)
+	if err != nil {
+		return err
+	}
+	rec := &record{
+		name: name, sums: string(l.Sums), length: l.Length, modified: l.Modified, version: l.Version, live: l.Live,
+	}
+	copy(rec.sum[:], l.Sum)
+	if !l.Old {
+		s.catalog.set(rec)
+	}
+	if told := *rec; l.At != 0 {
+		e := event{at: l.At, kind: l.Change, record: &told}
+		if l.Old {
+			s.journal.history.add(e)
+		} else {
+			s.journal.add(e)
+		}
+	}
+	return nil
+}
+
+func (s *Source) restoreHead(h *stateHead) error {
+	if h.Version != stateVersion {
+		return fmt.Errorf("it is of version %d, this program reads %d", h.Version, stateVersion)
+	}
+	if h.World != s.state.world {
+		return fmt.Errorf("it is of %s, and this Source has %s", h.World, s.state.world)
+	}
+	if len(h.Lists) == 0 {
+		return errors.New("no Change List")
+	}
+	s.clock.last = h.Clock
+	j := newJournal(&s.options, h.Newest)
+	j.past, j.capabilities, j.archiving = h.Past, h.Capabilities, h.Archiving
+	j.lists, j.archived = changeListsOf(h.Lists), changeListsOf(h.Archived)
+	s.journal = j
+	return nil
+}
+
+func changeListsOf(all []stateList) (out []changeList) {
+	for _, l := range all {
+		c := newChangeList(rsdoc.Micros(l[0]), int(l[2]))
+		c.until, c.last = rsdoc.Micros(l[1]), int(l[3])
+		out = append(out, c)
+	}
+	return out
+}
+
+func stateLists(all []changeList) (out []stateList) {
+	for _, l := range all {
+		out = append(out, stateList{int64(l.from), int64(l.until), int64(l.first), int64(l.last)})
+	}
+	return out
+}
+
+// lineOf is a change, or with neither time nor kind what is published.
+func lineOf(e event) stateLine {
+	l := stateLine{
+		At: e.at, Change: e.kind, Name: escapeName(e.name), Length: e.length, Modified: e.modified, Version: e.version,
+		Live: e.live,
+	}
+	if e.live {
+		l.Sum, l.Sums = e.sum[:], []byte(e.sums)
+	}
+	return l
+}
+
+func checksum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
+
+func writeLine(w io.Writer, l stateLine) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s %s\n", checksum(text), text)
+	return err
+}
+
+// append adds a line; the caller holds the lock, except within New, where everything is written at the end. A change is
+// published even if the disk is full.
+func (f *stateFile) append(s *Source, l stateLine) {
+	if f.file == nil {
+		return
+	}
+	f.more++
+	if err := writeLine(f.file, l); err != nil {
+		s.options.Logger.Error("state not written until a Change List ends, and a restart finds changes again", "err", err)
+		f.file.Close()
+		f.file = nil
+	}
+}
+
+// ended notes the end of a Change List, and writes all anew where about half of the file is past.
+func (f *stateFile) ended(s *Source, at rsdoc.Micros) {
+	if f == nil || f.whole == 0 { // New writes it
+		return
+	}
+	f.append(s, stateLine{Rotated: at})
+	if f.file == nil || f.more > f.whole+fewLines {
+		if err := f.rewrite(s); err != nil {
+			s.options.Logger.Error("state not written anew", "err", err)
+		}
+	}
+}
+
+// rewrite puts a file with all that is known into the place of the one before; the caller holds the lock.
+func (f *stateFile) rewrite(s *Source) (err error) {
+	if f == nil {
+		return nil
+	}
+	file, err := os.OpenFile(f.path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the state: %w", err)
+	}
+	w := bufio.NewWriterSize(file, 64<<10)
+	lines, err := s.writeState(w)
+	err = errors.Join(err, w.Flush(), file.Sync())
+	if err == nil {
+		err = os.Rename(file.Name(), f.path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the state: %w", errors.Join(err, file.Close()))
+	}
+	if f.file != nil {
+		f.file.Close()
+	}
+	f.file, f.whole, f.more = file, lines, 0
+	dir, err := os.Open(filepath.Dir(f.path))
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	return err
+}
+
+func (s *Source) writeState(w io.Writer) (lines int, err error) {
+	j := s.journal
+	put := func(l stateLine) {
+		lines++
+		err = errors.Join(err, writeLine(w, l))
+	}
+	put(stateLine{Head: &stateHead{
+		Version: stateVersion, World: s.state.world, Clock: s.clock.last, Newest: j.newest, Past: j.past,
+		Capabilities: j.capabilities, Archiving: j.archiving, Lists: stateLists(j.lists), Archived: stateLists(j.archived),
+	}})
+	for _, rec := range s.catalog.all {
+		if rec != nil {
+			put(lineOf(event{record: rec}))
+		}
+	}
+	for _, e := range j.events {
+		l := lineOf(e)
+		l.Old = true
+		put(l)
+	}
+	return lines, err
+}
+
+func (f *stateFile) close() error {
+	if f == nil || f.file == nil {
+		return nil
+	}
+	err := errors.Join(f.file.Sync(), f.file.Close())
+	f.file = nil
+	return err
+}
