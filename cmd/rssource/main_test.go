@@ -59,6 +59,14 @@ func TestUsage(t *testing.T) {
 		"feed entries":     {"--listen :0 --resources 1 --feed-entries 0", 2, "--feed-entries 0"},
 		"feed fault":       {"--listen :0 --resources 1 --fault feed-rss=1", 2, "want on"},
 		"list size":        {"--listen :0 --resources 1 --list-size 0", 2, "--list-size 0"},
+		"dumps":            {"--listen :0 --resources 1 --dumps yes", 2, "want on or off"},
+		"dump size":        {"--listen :0 --resources 1 --dumps on --dump-size 0", 2, "--dump-size 0"},
+		"large packages":   {"--listen :0 --resources 1 --dumps on --dump-size 50001", 2, "want 1 to 50000"},
+		"size of no dump":  {"--listen :0 --resources 1 --dump-size 3", 2, "goes with --dumps on"},
+		"empty state":      {"--listen :0 --resources 1 --state=", 2, "--state: want a file"},
+		"no state":         {"--listen 127.0.0.1:0 --resources 1 --state " + dir + "/none/state", 1, "write the state"},
+		"broken state":     {"--listen 127.0.0.1:0 --resources 1 --state " + broken, 1, "line 1: damaged"},
+		"state of records": {"--listen :0 --records " + broken + " --state s", 2, "goes with a folder"},
 		"keep":             {"--listen :0 --resources 1 --keep-change-lists 0", 2, "--keep-change-lists 0"},
 		"change lists":     {"--listen :0 --resources 1 --change-lists half", 2, "want open or closed"},
 		"hash":             {"--listen :0 --resources 1 --hash md4", 2, "md4"},
@@ -96,6 +104,7 @@ xmlns:gs="http://schemas.google.com/spreadsheets/2006"><entry><report:subject>ex
 	for what, args := range map[string][]string{
 		"folder":    {"--dir", dir, "--publish", "off", "--hub", ""},
 		"made-up":   {"--resources", "5", "--rate", "100", "--hash", "md5,sha-256", "--change-lists", "closed", "--spec", "1.0"},
+		"dumps":     {"--resources", "5", "--dumps", "on", "--dump-size", "2", "--state", filepath.Join(t.TempDir(), "state")},
 		"with base": {"--resources", "0", "--url", "http://127.0.0.1:1/data/"},
 		"records":   {"--records", records, "--feed-entries", "2"},
 	} {
@@ -128,6 +137,10 @@ xmlns:gs="http://schemas.google.com/spreadsheets/2006"><entry><report:subject>ex
 		if what != "with base" {
 			ask(description, base+".resourcesync/capabilitylist.xml")
 			ask(base, base+".resourcesync/feed/changes.atom")
+		}
+		if what == "dumps" {
+			ask(base+".resourcesync/resourcedump.xml", "-00003.zip</loc>")
+			ask(base+".resourcesync/changedump.xml", `capability="changedump" from=`)
 		}
 		if what == "records" {
 			ask(base+"feeds/delta", "<report:subject>example.org/1</report:subject>")

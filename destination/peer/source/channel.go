@@ -251,7 +251,7 @@ func (c *channel) take() batch {
 	defer c.s.mu.Unlock()
 	b := c.oldest()
 	if c.told == c.history.total() {
-		b.until = c.s.clock.tick()
+		b.until = c.s.instant()
 		c.reached = b.until
 	}
 	return b

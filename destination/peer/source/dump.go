@@ -152,10 +152,12 @@ func (d *dumps) part(name string) (text, error) {
 	d.s.mu.RLock()
 	all := d.resources
 	d.s.mu.RUnlock()
-	part := numberIn(name) - 1
 	for _, n := range all {
-		if parts := n.documents(d.s.options.ListSize); parts > 1 && part >= 0 && part < parts && n.partName(part) == name {
-			return d.resourcePart(n, part), nil
+		parts := n.documents(d.s.options.ListSize)
+		for part := range parts {
+			if parts > 1 && n.partName(part) == name {
+				return d.resourcePart(n, part), nil
+			}
 		}
 	}
 	return text{}, errAbsent
@@ -215,7 +217,7 @@ func (d *dumps) span(n int) {
 	head := d.s.newHead(rsdoc.List, rsdoc.KindChangeDumpManifest)
 	head.From, head.Until = d.until, changes[n-1].at
 	if d.told += n; d.told == j.total() {
-		head.Until = d.s.clock.tick()
+		head.Until = d.s.instant()
 	}
 	d.number++
 	name := fmt.Sprintf("%s%s-%05d", changeDumpPart, stamp(d.s.begin), d.number)

@@ -312,7 +312,7 @@ func (s *Source) resourceList() *snapshot {
 // snapshot takes one; the caller holds the lock.
 func (s *Source) snapshot(size int) *snapshot {
 	n := &snapshot{at: s.clock.tick(), size: size, changes: s.journal.total()}
-	n.records, n.completed = alive(slices.Clone(s.catalog.all)), s.clock.tick()
+	n.records, n.completed = alive(slices.Clone(s.catalog.all)), s.instant()
 	return n
 }
 

@@ -143,7 +143,7 @@ func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, e
 			}
 			if m.path = "/" + name; rec != e.record {
 				s.mu.Lock()
-				head.Completed = s.clock.tick()
+				head.Completed = s.instant()
 				s.mu.Unlock()
 			}
 			m.record = rec
@@ -164,8 +164,8 @@ func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, e
 	return head, z.Close()
 }
 
-// add adds a member and returns what its bytes are: of a snapshot, a file may have become another one; of a change, they
-// have to be those of the change. nil: a later change that was published has taken their place.
+// add adds a member and returns what its bytes are. A file of a snapshot may have become another one; the bytes of a
+// change have to be its own. nil: a later change that was published has taken their place.
 func (s *Source) add(z *zip.Writer, name string, rec *record) (*record, error) {
 	now, err := s.find(rec.name)
 	has, change := rec, rec.content == nil

@@ -26,11 +26,12 @@ type stateFile struct {
 	whole, more int      // lines that it was written with, and that were appended since
 }
 
-// stateLine is the first line, with Head; the end of a Change List, with Rotated; else a state of a resource: with At a
-// change, which is told only where it is Old, and else what is published.
+// stateLine is the first line, with Head; the end of a Change List, with Rotated; an instant, with Clock; a change,
+// with At; else a resource that is published. A change that is Old does not say what is published now.
 type stateLine struct {
 	Head     *stateHead   `json:"head,omitempty"`
 	Rotated  rsdoc.Micros `json:"rotated,omitempty"`
+	Clock    rsdoc.Micros `json:"clock,omitempty"`
 	At       rsdoc.Micros `json:"at,omitempty"`
 	Change   rsdoc.Change `json:"change,omitempty"`
 	Old      bool         `json:"old,omitempty"`
@@ -69,10 +70,11 @@ func (s *Source) openState() error {
 	if o.State == "" {
 		return nil
 	}
-	s.state = &stateFile{path: o.State, world: fmt.Sprint("a folder, hashes ", o.Hashes)}
-	if o.Synthetic != nil {
-		s.state.world = fmt.Sprintf("resources of seed %d and size %d, hashes %v", o.Synthetic.Seed, o.Synthetic.Size, o.Hashes)
+	world := "a folder"
+	if made := o.Synthetic; made != nil {
+		world = fmt.Sprintf("resources of seed %d and size %d", made.Seed, made.Size)
 	}
+	s.state = &stateFile{path: o.State, world: fmt.Sprintf("%s, hashes %v", world, o.Hashes)}
 	if err := s.outside(); err != nil {
 		return err
 	}
@@ -141,12 +143,14 @@ func (s *Source) restore(text []byte) error {
 	if (l.Head != nil) != (s.journal == nil) {
 		return errors.New("not where it belongs")
 	}
-	s.clock.last = max(s.clock.last, l.At, l.Rotated)
+	s.clock.last = max(s.clock.last, l.At, l.Rotated, l.Clock)
 	switch {
 	case l.Head != nil:
 		return s.restoreHead(l.Head)
 	case l.Rotated != 0:
 		s.journal.rotate(l.Rotated)
+		return nil
+	case l.Clock != 0:
 		return nil
 	}
 	name, err := url.PathUnescape(l.Name)
@@ -228,6 +232,16 @@ func writeLine(w io.Writer, l stateLine) error {
 	return err
 }
 
+// instant gives out one for a document; the caller holds the lock. After a restart, changes come later, whatever the
+// clock says then: a Destination would pass over those that seem older than what it has.
+func (s *Source) instant() rsdoc.Micros {
+	at := s.clock.tick()
+	if s.state != nil {
+		s.state.append(s, stateLine{Clock: at})
+	}
+	return at
+}
+
 // append adds a line; the caller holds the lock, except within New, where everything is written at the end. A change is
 // published even if the disk is full.
 func (f *stateFile) append(s *Source, l stateLine) {
@@ -236,7 +250,7 @@ func (f *stateFile) append(s *Source, l stateLine) {
 	}
 	f.more++
 	if err := writeLine(f.file, l); err != nil {
-		s.options.Logger.Error("state not written until a Change List ends, and a restart finds changes again", "err", err)
+		s.options.Logger.Error("state not written until a Change List ends, a restart finds changes again", "err", err)
 		f.file.Close()
 		f.file = nil
 	}
@@ -292,7 +306,8 @@ func (s *Source) writeState(w io.Writer) (lines int, err error) {
 	}
 	put(stateLine{Head: &stateHead{
 		Version: stateVersion, World: s.state.world, Clock: s.clock.last, Newest: j.newest, Past: j.past,
-		Capabilities: j.capabilities, Archiving: j.archiving, Lists: stateLists(j.lists), Archived: stateLists(j.archived),
+		Capabilities: j.capabilities, Archiving: j.archiving,
+		Lists: stateLists(j.lists), Archived: stateLists(j.archived),
 	}})
 	for _, rec := range s.catalog.all {
 		if rec != nil {
