@@ -38,6 +38,7 @@ func TestEveryDocumentConforms(t *testing.T) {
 			clock := newScripted()
 			o.Now = clock.now
 			s := newSource(t, o)
+			defer s.Close()
 			for i := range 23 {
 				if name == "nothing" {
 					break

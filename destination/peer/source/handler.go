@@ -75,6 +75,7 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		s.serveRecord(w, r, zip, err)
 	case s.reserved(name):
 		t, err := s.document(name, r.Method == http.MethodGet)
+		allowTime(w, 0) // a package may have been gathered for it
 		if err != nil {
 			s.refuse(w, r, err)
 			return
