@@ -132,10 +132,26 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 	if o.Faults, err = faults.Parse(c.String("fault")); err != nil {
 		return o, fmt.Errorf("--fault: %w", err)
 	}
-	if err := hubOptions(c, &o); err != nil {
+	if err := errors.Join(relatedOptions(c, &o), hubOptions(c, &o)); err != nil {
 		return o, err
 	}
 	return o, o.Check()
+}
+
+// relatedOptions turns the flags about what is offered beside the resources into options.
+func relatedOptions(c *cli.Context, o *source.Options) error {
+	o.Duplicate = c.String("duplicate")
+	for name, on := range map[string]*bool{"batch": &o.Batch, "patches": &o.Patches, "collections": &o.Collections} {
+		v := c.String(name)
+		if v != "on" && v != "off" {
+			return fmt.Errorf("--%s %q: want on or off", name, v)
+		}
+		*on = v == "on"
+	}
+	if o.Patches && o.Dir == "" {
+		return errors.New("--patches on: goes with --dir, as it is about JSON files")
+	}
+	return nil
 }
 
 // hubOptions turns the flags about the hub into options.

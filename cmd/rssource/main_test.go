@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
@@ -73,6 +74,10 @@ func TestUsage(t *testing.T) {
 		"spec":             {"--listen :0 --resources 1 --spec 2", 2, "want 1.0 or 1.1"},
 		"fault":            {"--listen :0 --resources 1 --fault cut=2", 2, "probability"},
 		"url":              {"--listen :0 --resources 1 --url nowhere", 2, "base URI"},
+		"batch":            {"--listen :0 --resources 1 --batch yes", 2, `--batch "yes": want on or off`},
+		"collections":      {"--listen :0 --resources 1 --collections=", 2, `--collections "": want on or off`},
+		"patches":          {"--listen :0 --resources 1 --patches on", 2, "--patches on: goes with --dir"},
+		"duplicate":        {"--listen :0 --resources 1 --duplicate copy", 2, `duplicate "copy": want http`},
 		"log level":        {"--listen :0 --resources 1 --log-level loud", 2, "loud"},
 		"seed of a folder": {"--listen :0 --seed 2 --dir " + dir, 2, "go with --resources"},
 		"address":          {"--listen 300.1.1.1:0 --resources 1", 1, "listen"},
@@ -94,6 +99,12 @@ func TestLives(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a b"), []byte("body"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sub", "c.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	records := filepath.Join(t.TempDir(), "records.xml")
 	if err := os.WriteFile(records, []byte(`<feed xmlns="http://www.w3.org/2005/Atom" xmlns:report="http://schemas.google.com/report/2010"
 xmlns:gs="http://schemas.google.com/spreadsheets/2006"><entry><report:subject>example.org/1</report:subject>
@@ -106,7 +117,9 @@ xmlns:gs="http://schemas.google.com/spreadsheets/2006"><entry><report:subject>ex
 		"made-up":   {"--resources", "5", "--rate", "100", "--hash", "md5,sha-256", "--change-lists", "closed", "--spec", "1.0"},
 		"dumps":     {"--resources", "5", "--dumps", "on", "--dump-size", "2", "--state", filepath.Join(t.TempDir(), "state")},
 		"with base": {"--resources", "0", "--url", "http://127.0.0.1:1/data/"},
-		"records":   {"--records", records, "--feed-entries", "2"},
+		"related": {"--dir", dir, "--batch", "on", "--patches", "on", "--collections", "on",
+			"--duplicate", "http://127.0.0.1:1/copy"},
+		"records": {"--records", records, "--feed-entries", "2"},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		out, in := io.Pipe()
@@ -141,6 +154,20 @@ xmlns:gs="http://schemas.google.com/spreadsheets/2006"><entry><report:subject>ex
 		if what == "dumps" {
 			ask(base+".resourcesync/resourcedump.xml", "-00003.zip</loc>")
 			ask(base+".resourcesync/changedump.xml", `capability="changedump" from=`)
+		}
+		if what == "related" {
+			ask(base+".resourcesync/resourcelist.xml", `<rs:ln rel="duplicate" href="http://127.0.0.1:1/copy/a%20b" pri="1"/>`)
+			ask(base+".resourcesync/resourcelist.xml", `<rs:ln rel="collection" href="`+base+`sub/"/>`)
+			resp, err := http.Post(base+".resourcesync/batch", "application/json", strings.NewReader(`["`+base+`a%20b"]`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			z, bad := zip.NewReader(bytes.NewReader(body), int64(len(body)))
+			if err != nil || bad != nil || len(z.File) != 2 || resp.Header.Get("Content-Type") != "application/zip" {
+				t.Errorf("batch: %s, %v, %v, %q", resp.Status, err, bad, body)
+			}
 		}
 		if what == "records" {
 			ask(base+"feeds/delta", "<report:subject>example.org/1</report:subject>")

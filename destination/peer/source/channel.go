@@ -298,6 +298,9 @@ func (c *channel) size(e *event) int {
 	if c.kind == changeFeedKind {
 		return 800 + 4*uri
 	}
+	if o := &c.s.options; o.Collections || o.Duplicate != "" || o.Patches {
+		return 800 + 3*uri + len(o.Duplicate) + 80*len(o.Hashes)
+	}
 	return 400 + uri + 80*len(c.s.options.Hashes)
 }
 

@@ -30,6 +30,8 @@ const (
 	frameworkTopic    = documents + "/topic/framework"
 	changeFeed        = documents + "/feed/changes.atom"
 	changeFeedArchive = documents + "/feed/changes/"
+	batchEndpoint     = documents + "/batch"
+	patchDocuments    = documents + "/patch/"
 )
 
 // Where the record feed is: the name that the Resource Finder gave it. Its archives are below.
@@ -68,6 +70,9 @@ func (s *Source) document(name string, fetched bool) (text, error) {
 		if n, i, ok := s.part(part); ok {
 			return s.resourceDocument(n, i), nil
 		}
+	}
+	if sum, ok := strings.CutPrefix(name, patchDocuments); ok {
+		return s.patches.document(sum)
 	}
 	if part, ok := strings.CutPrefix(name, changeListPart); ok {
 		s.mu.RLock()
@@ -210,6 +215,9 @@ func (s *Source) eventEntries(events []event) iter.Seq[*rsdoc.Entry] {
 			}
 		} else {
 			s.describe(e, what.record)
+			if what.patch != nil && what.live {
+				e.Links = append(e.Links, s.patchLink(what.patch))
+			}
 		}
 		e.Change, e.Datetime = what.kind, what.at
 	})
@@ -265,9 +273,10 @@ func eachEntry[T any](all []T, fill func(*rsdoc.Entry, T)) iter.Seq[*rsdoc.Entry
 
 // describe fills an entry with what is known about a resource, of a dead one its URI alone. It uses the slices again.
 func (s *Source) describe(entry *rsdoc.Entry, rec *record) {
-	digests := entry.Digests[:0]
+	digests, links := entry.Digests[:0], entry.Links[:0]
 	*entry = rsdoc.NewEntry(s.URI(rec.name))
-	entry.Digests = digests
+	entry.Digests, entry.Links = digests, links
+	s.relate(entry, rec.live)
 	if rec.live {
 		entry.Digests = s.appendDigests(digests, rec)
 		entry.Length, entry.Type, entry.LastMod = rec.length, s.mediaType(rec.name), seconds(rec.modified)

@@ -213,6 +213,7 @@ func (f *folder) hashFile(name string) (*record, error) {
 		return nil, fmt.Errorf("hash %q: %w", name, errChanging)
 	}
 	rec.modified, rec.version = info.ModTime().Unix(), after.modified
+	f.s.compare(rec)
 	return rec, nil
 }
 

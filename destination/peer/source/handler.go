@@ -58,6 +58,10 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second))
 	}
+	if s.options.Batch && r.URL.EscapedPath() == "/"+batchEndpoint {
+		s.serveBatch(w, r)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		h.Set("Connection", "close")

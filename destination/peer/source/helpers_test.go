@@ -97,6 +97,9 @@ func read(t failer, body []byte) (rsdoc.Head, []rsdoc.Entry) {
 		}
 		c := *e
 		c.Digests, c.Links = slices.Clone(e.Digests), slices.Clone(e.Links)
+		for i, l := range c.Links {
+			c.Links[i].Digests = slices.Clone(l.Digests)
+		}
 		entries = append(entries, c)
 	}
 	if n, first := r.Skipped(); n > 0 {

@@ -19,7 +19,8 @@ type event struct {
 	kind rsdoc.Change // of an edit none
 	*record
 	*document
-	edit *feed.Edit
+	edit  *feed.Edit
+	patch *patch // nil where there is none
 }
 
 // history is a sequence of events that grows at its end. Their numbers count from 1; the oldest may be forgotten. The

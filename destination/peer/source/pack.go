@@ -150,18 +150,23 @@ func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, e
 		}
 		members = append(members, m)
 	}
+	return head, s.finish(z, head, members)
+}
+
+// finish ends a package with its manifest.
+func (s *Source) finish(z *zip.Writer, head rsdoc.Head, members []member) error {
 	manifest, err := z.Create(manifestName)
 	if err != nil {
-		return head, err
+		return err
 	}
 	err = s.write(manifest, head, eachEntry(members, func(e *rsdoc.Entry, m member) {
 		s.describe(e, m.record)
 		e.Change, e.Datetime, e.Path = m.kind, m.at, m.path
 	}))
 	if err != nil {
-		return head, err
+		return err
 	}
-	return head, z.Close()
+	return z.Close()
 }
 
 // add adds a member and returns what its bytes are. A file of a snapshot may have become another one; the bytes of a

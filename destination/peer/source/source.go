@@ -44,6 +44,7 @@ type Source struct {
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
 	records    *records
+	patches    *patches // nil where none are made
 
 	changes, framework *channel // nil without a hub
 }
@@ -89,6 +90,9 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	if s.journal == nil {
 		s.journal = newJournal(&s.options, s.begin)
 	}
+	if o.Patches {
+		s.patches = &patches{versions: newShelf(), documents: newShelf(), made: map[*record]*patch{}}
+	}
 	if err := s.openFeeds(); err != nil {
 		return nil, err
 	}
@@ -109,6 +113,9 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	}
 	if err := s.state.rewrite(s); err != nil {
 		return nil, errors.Join(err, s.Close())
+	}
+	if o.Batch {
+		o.Logger.Info("batches are answered", "url", s.at(batchEndpoint))
 	}
 	return s, nil
 }
@@ -239,7 +246,7 @@ func (s *Source) publish(next *record) {
 	before := s.catalog.find(next.name)
 	told := *next
 	told.content = nil // the history must not keep bodies that the program replaced
-	c := event{at: s.clock.tick(), record: &told}
+	c := event{at: s.clock.tick(), record: &told, patch: s.patches.take(before, next)}
 	switch {
 	case !next.live:
 		c.kind = rsdoc.ChangeDeleted
@@ -342,6 +349,11 @@ type Options struct {
 	Spec            string // "1.0" or "1.1"
 	DescribedBy     string // URI of a page about the Source
 
+	Batch       bool   // answers POSTs of lists of URIs with a package
+	Duplicate   string // base URI where another server has the same resources
+	Patches     bool   // offers JSON Patches for the changes of JSON files
+	Collections bool   // each top folder is a collection
+
 	FeedEntries int           // in one document of a feed; older ones are in archives (RFC 5005)
 	Records     string        // Atom file of edits (websub.md T-03), served as the record feed and watched like Dir
 	ScanEvery   time.Duration // pause between two scans, at least ten times as long as a scan
@@ -394,6 +406,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if err := o.checkDuplicate(); err != nil {
+		return o, err
+	}
 	made := cmp.Or(o.Synthetic, &Synthetic{})
 	for _, rule := range []struct {
 		broken bool
@@ -403,6 +418,7 @@ func (o Options) withDefaults() (Options, error) {
 		{base.RawQuery != "", "base URI %q: want one without query", []any{o.Base}},
 		{o.Dir != "" && o.Synthetic != nil, "a Source serves a folder or made-up resources, not both", nil},
 		{o.State != "" && o.Dir == "" && o.Synthetic == nil, "a state goes with a folder or made-up resources", nil},
+		{o.Patches && o.Synthetic != nil, "patches are made of JSON, made-up resources are text", nil},
 		{made.Resources < 0 || made.Resources > 100_000_000,
 			"%d resources: want 0 to 100,000,000", []any{made.Resources}},
 		{made.Rate != 0 && !(made.Rate >= 1e-6 && made.Rate <= 1e6),

@@ -36,6 +36,7 @@ func (s *Source) Put(name string, body []byte) error {
 	if err := s.fill(rec, bytes.NewReader(body)); err != nil {
 		return fmt.Errorf("put %q: %w", name, err)
 	}
+	s.compare(rec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec.modified = s.options.Now().Unix()
