@@ -26,7 +26,9 @@ func patched(t failer, before, document []byte) []byte {
 	if err != nil {
 		t.Fatalf("patch %s: %v", document, err)
 	}
-	after, err := p.Apply(before)
+	options := jsonpatch.NewApplyOptions()
+	options.EscapeHTML, options.SupportNegativeIndices = false, false
+	after, err := p.ApplyWithOptions(before, options)
 	if err != nil {
 		t.Fatalf("%s to %s: %v", document, before, err)
 	}
