@@ -54,6 +54,7 @@ type download struct {
 	etag   string // of the answer that the sink holds a part of
 	total  int64
 	from   int64 // where the last attempt began to write
+	lost   int   // versions begun that another one replaced
 	begun  bool  // an answer was used
 }
 
@@ -84,7 +85,6 @@ func (d *download) run(ctx context.Context) error {
 		retries = 0
 	}
 	for {
-		first := !d.begun
 		resumed, err := d.attempt(ctx)
 		if err == nil {
 			return nil
@@ -92,9 +92,10 @@ func (d *download) run(ctx context.Context) error {
 		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.begun {
 			return err
 		}
-		if (resumed || first && d.etag != "") && d.result.Bytes-d.from >= resumeProgress {
-			tries, pause = 0, retryBase
-		} else if tries++; tries > retries {
+		if tries++; d.etag != "" && d.result.Bytes-d.from >= resumeProgress {
+			tries, pause = d.lost, retryBase // or a Source with ever new versions would hold it for ever
+		}
+		if tries > retries {
 			return err
 		}
 		if backoff.Wait(ctx, backoff.Jittered(pause, 2)) != nil {
@@ -180,6 +181,9 @@ func (d *download) startOver(resp *Response) error {
 	d.etag, d.total = "", resp.Total
 	if d.opt.Resume && strong(resp.ETag) && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag
+	}
+	if d.begun {
+		d.lost++
 	}
 	d.begun = true
 	if d.opt.Begins == nil {

@@ -174,6 +174,30 @@ func TestHeldIsLost(t *testing.T) {
 	})
 }
 
+// TestNeverOneVersion: a Source that has another version whenever a download has come far does not hold it for ever.
+func TestNeverOneVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size, part = 8 * resumeProgress, resumeProgress + 1
+		f := &flaky{content: make([]byte, size)}
+		f.odd = func(n int, w http.ResponseWriter, _ *http.Request) bool {
+			f.etag = fmt.Sprintf(`"%d"`, n/2)
+			f.cuts = append(f.cuts, part)
+			if n > 50 {
+				t.Error("it goes on and on")
+				f.cuts = nil
+			}
+			return false
+		}
+		c, _ := bubble(t, Options{}, f.ServeHTTP)
+		var s sink
+		res, err := c.Download(t.Context(), Request{URL: source}, &s, DownloadOptions{Resume: true, DeclaredLength: -1})
+		if KindOf(err) != Transient || res.Bytes != int64(s.Len()) || res.Requests != 7 {
+			t.Errorf("%v: %d bytes in %d requests", err, res.Bytes, res.Requests)
+		}
+	})
+}
+
 // TestHeldByARealServer: http.ServeContent as the judge of what is asked.
 func TestHeldByARealServer(t *testing.T) {
 	t.Parallel()
