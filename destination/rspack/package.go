@@ -89,12 +89,12 @@ func Open(r io.ReaderAt, size int64, l Limits) (*Package, error) {
 		return nil, refuse(CauseLimit, "it has %d members, more than %d", e.members, l.Members)
 	case e.size > uint64(l.Directory):
 		return nil, refuse(CauseLimit, "its directory has %d bytes, more than %d", e.size, l.Directory)
-	case e.size > uint64(at) || e.offset > uint64(at)-e.size || e.members*entrySize > e.size:
-		return nil, refuse(CauseDamaged, "its directory cannot be where the end record says")
+	// Something before the first member would shift it: a package that was cut behind a member that is a package.
+	case e.size > uint64(at) || e.offset != uint64(at)-e.size || e.members*entrySize > e.size:
+		return nil, refuse(CauseDamaged, "its directory cannot be where the end record says: was the file cut?")
 	}
-	p := &Package{r: r, from: at - int64(e.size), seed: maphash.MakeSeed()}
-	// What stands before the first member, such as a program that unpacks, shifts all offsets.
-	if err := p.readDirectory(int64(e.size), int(e.members), p.from-int64(e.offset)); err != nil {
+	p := &Package{r: r, from: int64(e.offset), seed: maphash.MakeSeed()}
+	if err := p.readDirectory(int64(e.size), int(e.members)); err != nil {
 		return nil, err
 	}
 	p.index()
@@ -158,7 +158,7 @@ func noPackage(r io.ReaderAt, size int64) error {
 }
 
 // readDirectory keeps a record of each entry.
-func (p *Package) readDirectory(size int64, members int, shift int64) error {
+func (p *Package) readDirectory(size int64, members int) error {
 	in := bufio.NewReaderSize(io.NewSectionReader(p.r, p.from, size), longestEntry)
 	p.records = make([]record, 0, members)
 	for at := int64(0); at < size; {
@@ -174,7 +174,7 @@ func (p *Package) readDirectory(size int64, members int, shift int64) error {
 		case err != nil || n == 0:
 			return refuse(CauseDamaged, "its directory is broken after %d of %d members", len(p.records), members)
 		}
-		p.records = append(p.records, p.parse(b, at, shift))
+		p.records = append(p.records, p.parse(b, at))
 		at += int64(n)
 		in.Discard(n) //nolint:errcheck // it was peeked at
 	}
@@ -185,14 +185,14 @@ func (p *Package) readDirectory(size int64, members int, shift int64) error {
 }
 
 // parse makes a record of an entry.
-func (p *Package) parse(b []byte, at, shift int64) record {
+func (p *Package) parse(b []byte, at int64) record {
 	name := b[entrySize:][:le.Uint16(b[28:])]
 	rec := record{name: maphash.Bytes(p.seed, name), entry: at, crc: le.Uint32(b[16:]), method: le.Uint16(b[10:])}
 	flags, attributes := le.Uint16(b[8:]), le.Uint32(b[38:])
 	wide, ok := sizes(b, b[entrySize+len(name):][:le.Uint16(b[30:])])
-	room := p.from - shift - headerSize - int64(len(name)) // for members, less the smallest header
+	room := p.from - headerSize - int64(len(name)) // for members, less the smallest header
 	outside := !ok || wide[2] > room || wide[1] > room-wide[2]
-	rec.length, rec.packed, rec.header = wide[0], wide[1], wide[2]+shift
+	rec.length, rec.packed, rec.header = wide[0], wide[1], wide[2]
 	if outside {
 		rec.header = p.from // behind all others
 	}
