@@ -66,7 +66,7 @@ func held() (inUse, ever int64) {
 
 // TestMemory is not parallel: others would be counted.
 func TestMemory(t *testing.T) {
-	const members = 100_000
+	const members = 20_000
 	f, size := onDisk(t, members, 64, zip.Store)
 	before, everBefore := held()
 	p, err := Open(f, size, Limits{})

@@ -5,7 +5,6 @@ import "fmt"
 // Error is why a package or a member of it is refused.
 type Error struct {
 	Member string // "" for the whole package
-	Detail string
 	cause  string
 	err    error
 }
@@ -22,7 +21,7 @@ const (
 )
 
 func refuse(cause, format string, args ...any) *Error {
-	return &Error{Detail: fmt.Sprintf(format, args...), cause: cause}
+	return &Error{cause: cause, err: fmt.Errorf(format, args...)}
 }
 
 // Cause is why, in a stable word (fetch.CauseOf).
@@ -30,12 +29,11 @@ func (e *Error) Cause() string { return e.cause }
 
 func (e *Error) Error() string {
 	if e.Member == "" {
-		return "refused package: " + e.Detail
+		return "refused package: " + e.err.Error()
 	}
-	return fmt.Sprintf("refused member %.200q of the package: %s", e.Member, e.Detail)
+	return fmt.Sprintf("refused member %.200q of the package: %v", e.Member, e.err)
 }
 
-// Unwrap is what the data turned out to be, where that is an error by itself.
 func (e *Error) Unwrap() error { return e.err }
 
 // fault is what the directory alone has against a member. Of two the larger counts.

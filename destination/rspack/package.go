@@ -74,12 +74,7 @@ var le = binary.LittleEndian
 
 // Open reads the directory of a package of so many bytes. Failures of r are no *Error; they come wrapped.
 func Open(r io.ReaderAt, size int64, l Limits) (*Package, error) {
-	if l.Members == 0 {
-		l.Members = 1_000_000
-	}
-	if l.Directory == 0 {
-		l.Directory = 256 << 20
-	}
+	l.Members, l.Directory = cmp.Or(l.Members, 1_000_000), cmp.Or(l.Directory, 256<<20)
 	e, at, err := findEnd(r, size)
 	if err != nil {
 		return nil, err
@@ -93,7 +88,7 @@ func Open(r io.ReaderAt, size int64, l Limits) (*Package, error) {
 	case e.size > uint64(at) || e.offset != uint64(at)-e.size || e.members*entrySize > e.size:
 		return nil, refuse(CauseDamaged, "its directory cannot be where the end record says: was the file cut?")
 	}
-	p := &Package{r: r, from: int64(e.offset), seed: maphash.MakeSeed()}
+	p := &Package{r: r, from: int64(e.offset), seed: maphash.MakeSeed(), idle: sync.Pool{New: newTools}}
 	if err := p.readDirectory(int64(e.size), int(e.members)); err != nil {
 		return nil, err
 	}
@@ -159,27 +154,25 @@ func noPackage(r io.ReaderAt, size int64) error {
 
 // readDirectory keeps a record of each entry.
 func (p *Package) readDirectory(size int64, members int) error {
-	in := bufio.NewReaderSize(io.NewSectionReader(p.r, p.from, size), longestEntry)
+	in, at := bufio.NewReaderSize(io.NewSectionReader(p.r, p.from, size), longestEntry), int64(0)
 	p.records = make([]record, 0, members)
-	for at := int64(0); at < size; {
-		n := 0
+	for len(p.records) < members {
 		b, err := in.Peek(entrySize)
-		if err == nil && le.Uint32(b) == entrySig && len(p.records) < members {
-			n = entrySize + int(le.Uint16(b[28:])) + int(le.Uint16(b[30:])) + int(le.Uint16(b[32:]))
-			b, err = in.Peek(n)
+		if err == nil {
+			b, err = in.Peek(entrySize + int(le.Uint16(b[28:])) + int(le.Uint16(b[30:])) + int(le.Uint16(b[32:])))
 		}
-		switch {
-		case err != nil && !errors.Is(err, io.EOF):
+		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("reading the directory of a package: %w", err)
-		case err != nil || n == 0:
-			return refuse(CauseDamaged, "its directory is broken after %d of %d members", len(p.records), members)
+		}
+		if err != nil || le.Uint32(b) != entrySig {
+			break
 		}
 		p.records = append(p.records, p.parse(b, at))
-		at += int64(n)
-		in.Discard(n) //nolint:errcheck // it was peeked at
+		at += int64(len(b))
+		in.Discard(len(b)) //nolint:errcheck // it was peeked at
 	}
-	if len(p.records) != members {
-		return refuse(CauseDamaged, "its directory ends after %d of %d members", len(p.records), members)
+	if at != size || len(p.records) < members {
+		return refuse(CauseDamaged, "its directory is broken after %d of %d members", len(p.records), members)
 	}
 	return nil
 }
@@ -284,15 +277,19 @@ func (p *Package) Find(path string) (Member, error) {
 	if plain, err := url.PathUnescape(name); n == 0 && err == nil {
 		i, n = p.lookUp(plain)
 	}
+	var e *Error
 	switch {
 	case n == 0:
-		return Member{}, &Error{Member: path, Detail: "the package has no such member", cause: CauseMissing}
+		e = refuse(CauseMissing, "the package has no such member")
 	case n > 1:
-		return Member{}, &Error{Member: path, Detail: "the package has several of that name", cause: CauseAmbiguous}
+		e = refuse(CauseAmbiguous, "the package has several of that name")
 	case p.records[i].fault != 0:
-		return Member{}, &Error{Member: path, Detail: faults[p.records[i].fault], cause: CauseRefused}
+		e = refuse(CauseRefused, "%s", faults[p.records[i].fault])
+	default:
+		return Member{Length: p.records[i].length, number: i + 1}, nil
 	}
-	return Member{Length: p.records[i].length, number: i + 1}, nil
+	e.Member = path
+	return Member{}, e
 }
 
 // lookUp is a record of a name, and whether there are none, one or more. A hostile package has a million of one name.
@@ -310,15 +307,9 @@ func (p *Package) lookUp(name string) (first uint32, n int) {
 
 // nameOf is the name of a member, for what is told of its failures.
 func (p *Package) nameOf(rec *record) string {
-	b := make([]byte, entrySize)
-	if err := readAt(p.r, b, p.from+rec.entry); err != nil {
-		return "?"
-	}
-	b = make([]byte, le.Uint16(b[28:]))
-	if err := readAt(p.r, b, p.from+rec.entry+entrySize); err != nil {
-		return "?"
-	}
-	return string(b)
+	b := make([]byte, entrySize+math.MaxUint16)
+	n, _ := p.r.ReadAt(b, p.from+rec.entry)
+	return string(b[min(n, entrySize):min(n, entrySize+int(le.Uint16(b[28:])))])
 }
 
 // readAt fills b. A file that ends before is shorter than it was said to be.
