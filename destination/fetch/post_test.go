@@ -70,42 +70,26 @@ func TestPostIsSentOnce(t *testing.T) {
 			t.Parallel()
 			var count atomic.Int64
 			c, base := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					return
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
 				count.Add(1)
 				tc.answer(w, r)
 			})
 			for n := range int64(5) { // also at a host that throttles all requests
+				kept, err := c.Get(t.Context(), Request{URL: base}) // its connection, which may end while it is used again
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = readAll(t, kept)
 				var s sink
-				_, err := c.Download(t.Context(), Request{URL: base, JSON: []byte("[]")}, &s, DownloadOptions{Resume: true, DeclaredLength: -1})
+				_, err = c.Download(t.Context(), Request{URL: base, JSON: []byte("[]")}, &s, DownloadOptions{Resume: true, DeclaredLength: -1})
 				if e := wantKind(t, err, tc.kind); e.Requests != 1 || count.Load() != n+1 || e.Op != "post" && s.Len() == 0 {
 					t.Errorf("%v: %d requests, %d counted", e, e.Requests, count.Load())
 				}
 			}
 		})
-	}
-}
-
-// TestPostOnAClosedConnection: a peer that closes an idle connection just then has not heard the message.
-func TestPostOnAClosedConnection(t *testing.T) {
-	t.Parallel()
-	var count atomic.Int64
-	c, base := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if count.Add(1) == 2 {
-			panic(http.ErrAbortHandler)
-		}
-		_, _ = w.Write(body)
-	})
-	for range 2 {
-		resp, err := c.Get(t.Context(), Request{URL: base, JSON: []byte(`["a"]`)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := readAll(t, resp); got != `["a"]` {
-			t.Errorf("it heard %q", got)
-		}
-	}
-	if count.Load() != 3 {
-		t.Errorf("%d requests", count.Load())
 	}
 }
 

@@ -145,7 +145,6 @@ func (c *Client) header(ex *exchange) http.Header {
 	}
 	if req.JSON != nil {
 		h.Set("Content-Type", "application/json")
-		h["Idempotency-Key"] = nil // as in messageHeader
 	}
 	return h
 }
