@@ -148,10 +148,7 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 
 // A refused continuation (416, a wrong range) is started over.
 func (d *download) failed(ctx context.Context, req *Request, err error) (resumed bool, _ error) {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return false, err
-	}
+	e, _ := errors.AsType[*Error](err) // as all of Get are
 	d.result.Requests += e.Requests
 	if req.RangeFrom > 0 && (e.Kind == Broken || e.Status == http.StatusRequestedRangeNotSatisfiable) {
 		e.Kind = Broken
@@ -238,11 +235,11 @@ func (d *download) checkEnd(resp *Response, n int64) error {
 	if n < 0 || d.result.Bytes == n {
 		return nil
 	}
+	kind := Broken
 	if resp.CloseDelimited { // F55
-		return d.fail("read", because(Transient, "declared with %d bytes, the connection ended after %d", n,
-			d.result.Bytes))
+		kind = Transient
 	}
-	return d.fail("read", because(Broken, "declared with %d bytes, %d came", n, d.result.Bytes))
+	return d.fail("read", because(kind, "declared with %d bytes, %d came", n, d.result.Bytes))
 }
 
 func (d *download) sinkError(err error) error {

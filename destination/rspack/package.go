@@ -143,13 +143,10 @@ func noPackage(r io.ReaderAt, size int64) error {
 		return err
 	}
 	head = bytes.ToLower(head)
-	switch {
-	case bytes.Contains(head, []byte("<html")) || bytes.Contains(head, []byte("<!doctype html")):
+	if bytes.Contains(head, []byte("<html")) || bytes.Contains(head, []byte("<!doctype html")) {
 		return refuse(CausePage, "it is an HTML page in place of a ZIP file")
-	case bytes.HasPrefix(head, []byte("pk")):
-		return refuse(CauseDamaged, "it is a ZIP file that was cut, or goes on behind its end")
 	}
-	return refuse(CauseDamaged, "it is no ZIP file")
+	return refuse(CauseDamaged, "it is no ZIP file, or was cut, or goes on behind its end")
 }
 
 // readDirectory keeps a record of each entry.
