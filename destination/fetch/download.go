@@ -54,7 +54,7 @@ type download struct {
 	etag   string // of the answer that the sink holds a part of
 	total  int64
 	from   int64 // where the last attempt began to write
-	lost   int   // versions begun that another one replaced
+	lost   int   // how often all was begun again
 	begun  bool  // an answer was used
 }
 

@@ -43,7 +43,6 @@ const (
 	encrypted fault = iota + 1
 	unknown
 	special
-	contrary
 	overlapping
 	absent
 	unnamed // never found
@@ -53,7 +52,6 @@ var faults = [...]string{
 	encrypted:   "it is encrypted",
 	unknown:     "it is packed by another method than deflate",
 	special:     "it is a folder, a link or a device",
-	contrary:    "it is stored, but its two lengths differ",
 	overlapping: "it shares bytes with another member",
 	absent:      "its bytes would not lie before the directory",
 }

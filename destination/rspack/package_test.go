@@ -266,7 +266,7 @@ func TestMembers(t *testing.T) {
 		{name: "in another", change: atOf("bad", "last", 40), cause: CauseRefused, text: "shares", hit: []string{"last"}},
 		{name: "in the directory", change: entry("bad", 42, 0xff, 0xff), cause: CauseRefused, text: "directory"},
 		{name: "behind 4 GiB", change: entry("bad", 42, 0xff, 0xff, 0xff, 0xfe), cause: CauseRefused, text: "directory"},
-		{name: "stored with two lengths", change: both(entry("bad", 10, 0), header("bad", 8, 0)), cause: CauseRefused, text: "lengths"},
+		{name: "stored with two lengths", change: both(entry("bad", 10, 0), header("bad", 8, 0), entry("bad", 24, 0, 0)), cause: CauseWrong, text: "more than 0"},
 		{name: "ZIP64 that is not there", change: entry("bad", 24, ff4...), cause: CauseRefused, text: "directory"},
 		{name: "ZIP64 that is cut", change: both(entry("bad", 42, ff4...), extra("bad", 1, 0, 8, 0, 1, 2)), cause: CauseRefused, text: "directory"},
 		{name: "ZIP64 that is negative", change: both(entry("bad", 42, ff4...), extra("bad", wide64(1<<63)...)), cause: CauseRefused, text: "directory"},
