@@ -113,6 +113,12 @@ type Target struct {
 	Sets []string
 	// Scope are URI prefixes beside the Capability List's origin; Include and Exclude are URI globs.
 	Scope, Include, Exclude []string
+	// Collections and Metadata ("only", "without", else all) select by the links of entries.
+	Collections []string
+	Metadata    string
+	// Dumps is "auto" or "always", else off; MaxDump bounds a package, 0 is what the disk allows.
+	Dumps   string
+	MaxDump int64
 	// Reach describes the allowed addresses (network.allow). A change tries refused resources anew.
 	Reach string
 

@@ -43,8 +43,12 @@ type Site struct {
 type Means struct {
 	Client      *fetch.Client
 	Policy      *fetch.Policy
-	Concurrency int   // requests to one host at once
-	MaxResource int64 // bytes, 0 unlimited
+	Concurrency int    // requests to one host at once
+	MaxResource int64  // bytes, 0 unlimited
+	Duplicates  string // fallback, prefer; anything else is off
+	Patches     bool
+	Batch       string // URL of an on-demand dump endpoint, "" for none
+	BatchSize   int    // URIs in one request to it
 	Delete      DeleteMode
 	TrashFor    time.Duration
 }

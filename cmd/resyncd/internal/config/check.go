@@ -198,8 +198,10 @@ var (
 		`!://`, "is not allowed; write a local folder",
 	}, isPath...)...)
 	stateStore = matching(`!^postgres(ql)?://`, notYet+"; write sqlite", `^sqlite$`, "is not allowed; write sqlite")
-	dumpsUse   = matching(`!^(off|always)`, notYet+"; write auto", `^auto$`, "is not allowed; write auto")
 	isOff      = matching(`^off$`, notYet+"; write off")
+	// A collection is compared, never fetched, so it may have any scheme.
+	absoluteURI = matching(`^[A-Za-z][0-9A-Za-z+.-]*:[!-~]+$`,
+		"is not a URI: write it as its links do, with the scheme, such as https://example.org/collection")
 	userName   = matching(`^[^:\p{Cc}]*$`, "must not hold a colon or a control character")
 	password   = matching(`^\P{Cc}*$`, "must be one line without control characters")
 	headerText = matching(`^[ -~]*$`, "must be one line of printable ASCII")

@@ -96,7 +96,14 @@ type Policy struct {
 	Concurrency  int
 	Rate         float64
 	MaxResource  Size
-	Dumps        string
+	Dumps        string // auto, off or always
+	MaxDump      Size
+	Duplicates   string // fallback, prefer or off
+	Patches      string // PatchesOn or off
+	Collections  []string
+	Metadata     string // with, only or without
+	Batch        string
+	BatchSize    int
 	Durability   string // DurabilityNone or file
 }
 
@@ -112,6 +119,9 @@ const (
 
 // SecretOff is the Policy.Secret that gives hubs no secret to sign with.
 const SecretOff = "off"
+
+// PatchesOn is the Policy.Patches that applies them.
+const PatchesOn = "on"
 
 // DurabilityNone is the Policy.Durability that leaves the mirror's bytes to the operating system.
 const DurabilityNone = "none"

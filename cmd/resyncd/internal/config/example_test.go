@@ -94,7 +94,7 @@ const full = `
 data_dir: /srv/resyncd
 network: { allow: [10.0.0.0/8, "fd00::/8"], contact: "a: b # c" }
 console: { listen: "" }
-defaults: { rate: 2.5, max_resource: 4GiB, delete_guard: 12.5%, schedule: "5 4 * * 1-5", trash: 0s }
+defaults: { rate: 2.5, max_resource: 4GiB, delete_guard: 12.5%, schedule: "5 4 * * 1-5", trash: 0s, metadata: only, collections: ["urn:x"] }
 sources:
   - name: a
     url: https://a.example/?x=1
@@ -104,6 +104,14 @@ sources:
     exclude: ["**.tmp", "**:#'"]
     hub: https://hub.example/
     durability: none
+    dumps: always
+    max_dump: 20GiB
+    duplicates: off
+    patches: off
+    collections: ["urn:isbn:1", "https://a.example/c?x=1"]
+    metadata: without
+    batch: https://a.example/batch?x=1
+    batch_size: 7
     auth: { basic_user: "off", basic_password: hunter2 }
   - { name: feed, url: "https://f.example/feed", kind: feed, records: resource-finder, follow: [alternate, enclosure] }
   - { name: "007", url: "http://127.0.0.1:8888/", concurrency: 1, auth: { bearer: hunter2, header: { X-A: "1" } } }
@@ -121,10 +129,10 @@ func TestPrintLoadsAgain(t *testing.T) {
 		again := load(t, out.String())
 		for i := range cfg.Sources {
 			src := &cfg.Sources[i]
-			for _, u := range []*string{&src.URL, &src.Hub, &src.Topic} {
+			for _, u := range []*string{&src.URL, &src.Hub, &src.Topic, &src.Batch} {
 				hideQuery(u)
 			}
-			for _, list := range [][]string{src.Sets, src.Scope} {
+			for _, list := range [][]string{src.Sets, src.Scope, src.Collections} {
 				for j := range list {
 					hideQuery(&list[j])
 				}

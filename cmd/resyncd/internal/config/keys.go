@@ -238,7 +238,14 @@ func (p *Policy) keys() []key {
 		one("concurrency", &p.Concurrency, within(parseInt, "1", "1024")),
 		one("rate", &p.Rate, within(parseFloat, "0", "1000000")),
 		one("max_resource", &p.MaxResource, parseSize),
-		one("dumps", &p.Dumps, checked(dumpsUse)),
+		one("dumps", &p.Dumps, oneOf("auto", "off", "always")),
+		one("max_dump", &p.MaxDump, parseSize),
+		one("duplicates", &p.Duplicates, oneOf("fallback", "prefer", "off")),
+		one("patches", &p.Patches, oneOf(PatchesOn, "off")),
+		once(link(texts("collections", &p.Collections, absoluteURI))),
+		one("metadata", &p.Metadata, oneOf("with", "only", "without")),
+		link(text("batch", &p.Batch, optional(webURL))),
+		one("batch_size", &p.BatchSize, within(parseInt, "1", "100")),
 		one("durability", &p.Durability, oneOf("file", DurabilityNone)),
 	}
 }

@@ -224,6 +224,9 @@ func (o *Opened) Fill() {
 	t.Name, t.URL, t.Sets = s.Name, s.URL, s.Sets
 	t.Kind, t.Records, t.Follow, t.Hub, t.Topic = syncengine.Kind(s.Kind), s.Records, s.Follow, s.Hub, s.Topic
 	t.Scope, t.Include, t.Exclude = s.Scope, s.Include, s.Exclude
+	t.Collections, t.Metadata, t.Dumps, t.MaxDump = s.Collections, s.Metadata, s.Dumps, int64(s.MaxDump)
+	t.Duplicates, t.Patches = s.Duplicates, s.Patches == config.PatchesOn
+	t.Batch, t.BatchSize = s.Batch, s.BatchSize
 	t.Delete, t.TrashFor, t.DeleteGuard = syncengine.DeleteMode(s.Delete), s.Trash, s.DeleteGuard.Share()
 	if len(o.Config.Network.Allow) > 0 {
 		t.Reach = fmt.Sprint(o.Config.Network.Allow)
@@ -235,7 +238,7 @@ func (o *Opened) Fill() {
 // Source's own origin only (CONTRIBUTING.md 8).
 func PolicyOf(s *config.Source) *fetch.Policy {
 	p := &fetch.Policy{Concurrency: s.Concurrency, Rate: s.Rate}
-	for _, raw := range slices.Concat([]string{s.URL, s.Hub, s.Topic}, s.Sets, s.Scope) {
+	for _, raw := range slices.Concat([]string{s.URL, s.Hub, s.Topic, s.Batch}, s.Sets, s.Scope) {
 		if u, err := url.Parse(raw); err == nil && u.Host != "" {
 			p.Trusted = append(p.Trusted, u.Host)
 		}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,5 +77,42 @@ func TestFooting(t *testing.T) {
 				t.Errorf("adopt %v, sweep %v, %v", f.adopt, f.sweep, err)
 			}
 		})
+	}
+}
+
+// TestFill: what is configured of content reaches the engine, and the host of a batch endpoint is trusted as written down.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "resyncd.yaml")
+	if err := os.WriteFile(file, []byte(`
+sources:
+  - { name: a, url: "https://a.example/" }
+  - { name: b, url: "https://b.example/", dumps: always, max_dump: 2MiB, duplicates: prefer, patches: off,
+      collections: ["urn:x"], metadata: only, batch: "http://10.0.0.1/batch", batch_size: 7 }
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := func(s config.Source) syncengine.Target {
+		o := Opened{Place: Place{Config: cfg, Source: s}}
+		o.Fill()
+		return o.Target
+	}
+	is := func(got syncengine.Target, dumps string, most int64, duplicates string, patches bool, collections []string,
+		metadata, batch string, size int) {
+		t.Helper()
+		if got.Dumps != dumps || got.MaxDump != most || got.Duplicates != duplicates || got.Patches != patches ||
+			!slices.Equal(got.Collections, collections) || got.Metadata != metadata || got.Batch != batch ||
+			got.BatchSize != size {
+			t.Errorf("%+v", got)
+		}
+	}
+	is(filled(cfg.Sources[0]), "auto", 0, "fallback", true, nil, "with", "", 100)
+	is(filled(cfg.Sources[1]), "always", 2<<20, "prefer", false, []string{"urn:x"}, "only", "http://10.0.0.1/batch", 7)
+	if p := PolicyOf(&cfg.Sources[1]); !slices.Contains(p.Trusted, "10.0.0.1") {
+		t.Errorf("%q", p.Trusted)
 	}
 }
