@@ -47,6 +47,7 @@ type outcome struct {
 	unsure   bool // its bytes may be in place in spite of a failure
 	stage    blob.Stage
 	displace string // the trash id of a file in the way
+	via      via
 	failure  failure
 	bytes    int64
 	took     time.Duration // 0: not asked
@@ -190,7 +191,7 @@ func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 	return true, nil
 }
 
-// bring has the wanted bytes written into a stage and checks them, whatever brings them (CONTRIBUTING.md 3.12).
+// bring has the wanted bytes written into a stage.
 func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome) error {
 	if err := r.room(ctx, o.want.Length); err != nil {
 		return err
@@ -201,11 +202,10 @@ func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome) error {
 	}
 	o.stage = stage
 	a.body = newBody(stage, o.want.Digests)
-	from := r.fromSource
-	if o.want.Inline {
-		from = r.fromDocument
+	if a.offer = r.s.takeOffer(o.res.ID); a.offer != nil {
+		defer a.offer.Package.release()
 	}
-	res, err := from(ctx, a, o)
+	res, err := r.carry(ctx, a, o)
 	if err != nil {
 		return err
 	}
@@ -214,13 +214,6 @@ func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome) error {
 		o.have, o.learnt = o.res.Have, true
 		o.have.Version = o.want.Version
 		return nil
-	}
-	proven, err := a.body.check(o.want, &res)
-	if err == nil && (!proven || o.news(&a.body)) {
-		err = r.prove(ctx, a, o)
-	}
-	if err != nil {
-		return err
 	}
 	r.accept(o, &a.body, &res)
 	if h := &o.res.Have; h.State == store.HavePresent && h.SHA256 == o.have.SHA256 &&
@@ -283,7 +276,7 @@ func (r *Reconciler) download(
 ) (fetch.Result, error) {
 	req := r.request(o)
 	req.MaxBytes, req.Waiting, req.NoCache = r.s.Means.MaxResource, waiting, o.asks()
-	listed := a.body.digest.Alg != rsdoc.None
+	listed := a.body.isListed()
 	// A 304 for another length would come from a stale cache (F50, F59).
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
 		!listed && (o.want.Length < 0 || o.want.Length == h.Length) {
@@ -325,14 +318,21 @@ func (r *Reconciler) fromDocument(ctx context.Context, a *attempt, o *outcome) (
 		err = &failure{class: ClassNoContent, stale: true, lasts: true,
 			reason: "its bytes come with its feed, and are not at hand: the next pull looks for it there"}
 	}
-	if most := r.s.Means.MaxResource; err == nil && most > 0 && int64(len(content)) > most {
-		err = &failure{class: fetch.TooLarge.String(), lasts: true,
-			reason: fmt.Sprintf("%d bytes are more than max_resource, %d", len(content), most)}
+	if err == nil {
+		err = r.tooLarge(int64(len(content)))
 	}
 	if err == nil {
 		_, err = a.body.Write(content)
 	}
 	return fetch.Result{Info: fetch.Info{Type: o.want.Type}}, err
+}
+
+func (r *Reconciler) tooLarge(n int64) error {
+	if most := r.s.Means.MaxResource; most > 0 && n > most {
+		return &failure{class: fetch.TooLarge.String(), lasts: true,
+			reason: fmt.Sprintf("%d bytes are more than max_resource, %d", n, most)}
+	}
+	return nil
 }
 
 func (r *Reconciler) accept(o *outcome, b *body, res *fetch.Result) {
@@ -342,7 +342,7 @@ func (r *Reconciler) accept(o *outcome, b *body, res *fetch.Result) {
 		State: store.HavePresent, SHA256: b.sum(), Length: b.n, ETag: etag, LastModified: modified,
 		Type: res.Type, Version: o.want.Version, Fetched: r.s.LocalNow(),
 	}
-	if b.digest.Alg != rsdoc.None {
+	if b.isListed() {
 		o.have.Checked, _, _ = strings.Cut(o.want.Digests, " ")
 	}
 	at := o.want.LastMod
@@ -356,32 +356,50 @@ func (r *Reconciler) accept(o *outcome, b *body, res *fetch.Result) {
 	o.have.ModTime = at.Time().UnixNano()
 }
 
-// body is the Sink of one download.
+// body is the Sink of one transfer.
 type body struct {
-	stage  blob.Stage
-	own    hash.Hash // SHA-256
-	other  hash.Hash // the strongest offered digest, unless SHA-256
+	stage   blob.Stage
+	own     hash.Hash // SHA-256
+	listed  expected
+	offered expected // of the package that is tried
+	n       int64
+	used    bool
+	room    [64]byte // avoids an allocation for each sum
+}
+
+// expected is a digest that the bytes must have, and its hash unless that is SHA-256.
+type expected struct {
 	digest rsdoc.Digest
-	n      int64
-	room   [64]byte // avoids an allocation for each sum
+	hash   hash.Hash
+}
+
+func expect(digests string) (e expected) {
+	if d, ok := parsed.Strongest(digests); ok {
+		e.digest = d
+		if d.Alg != rsdoc.SHA256 {
+			e.hash = d.New()
+		}
+	}
+	return e
 }
 
 func newBody(stage blob.Stage, digests string) body {
-	b := body{stage: stage, own: sha256.New()}
-	if d, ok := parsed.Strongest(digests); ok {
-		b.digest = d
-		if d.Alg != rsdoc.SHA256 {
-			b.other = d.New()
-		}
-	}
-	return b
+	return body{stage: stage, own: sha256.New(), listed: expect(digests)}
+}
+
+// offer has the body checked with what a manifest says too, until Reset.
+func (b *body) offer(digests string) {
+	b.offered, b.used = expect(digests), true
 }
 
 func (b *body) Write(p []byte) (int, error) {
+	b.used = true
 	n, err := b.stage.Write(p)
 	b.own.Write(p[:n])
-	if b.other != nil {
-		b.other.Write(p[:n])
+	for _, e := range [...]*expected{&b.listed, &b.offered} {
+		if e.hash != nil {
+			e.hash.Write(p[:n])
+		}
 	}
 	b.n += int64(n)
 	return n, err
@@ -390,31 +408,35 @@ func (b *body) Write(p []byte) (int, error) {
 // Reset implements fetch.Sink.
 func (b *body) Reset() error {
 	b.own.Reset()
-	if b.other != nil {
-		b.other.Reset()
+	if b.listed.hash != nil {
+		b.listed.hash.Reset()
 	}
-	b.n = 0
+	b.offered, b.n, b.used = expected{}, 0, false
 	return b.stage.Reset()
 }
 
 func (b *body) sum() [32]byte { return [32]byte(b.own.Sum(b.room[:0])) }
 
-// check compares length and digest (P2, F48 to F50, F55). proven is false where nothing tells that the body is whole.
+func (b *body) isListed() bool { return b.listed.digest.Alg != rsdoc.None }
+
+// check compares length and digests (P2, F48 to F50, F55). proven is false where nothing tells that the body is whole.
 func (b *body) check(w *store.Want, res *fetch.Result) (proven bool, err error) {
-	listed := b.digest.Alg != rsdoc.None
-	if listed {
-		h := b.other
+	for _, e := range [...]*expected{&b.listed, &b.offered} {
+		if e.digest.Alg == rsdoc.None {
+			continue
+		}
+		h := e.hash
 		if h == nil {
 			h = b.own
 		}
-		if got := h.Sum(b.room[:0]); !bytes.Equal(b.digest.Bytes(), got) {
-			return false, mismatch("the body's %s is %x (%d bytes), listed is %s", b.digest.Alg, got, b.n, b.digest)
+		if got := h.Sum(b.room[:0]); !bytes.Equal(e.digest.Bytes(), got) {
+			return false, mismatch("the body's %s is %x (%d bytes), listed is %s", e.digest.Alg, got, b.n, e.digest)
 		}
 	}
 	if w.State != store.WantAsk && w.Length >= 0 && w.Length != b.n {
 		return false, mismatch("the body has %d bytes, listed are %d", b.n, w.Length)
 	}
-	return listed || w.Length >= 0 || !res.CloseDelimited, nil
+	return b.isListed() || w.Length >= 0 || !res.CloseDelimited, nil
 }
 
 func mismatch(format string, args ...any) error {

@@ -194,9 +194,9 @@ func (r *Reconciler) Retry(end time.Time) {
 	r.s.Poke()
 }
 
-// Rests tells whether nothing is in flight and nothing due.
+// Rests tells whether nothing is in flight, due or held.
 func (r *Reconciler) Rests() (rests bool) {
-	r.tallied(func(t *tally) { rests = t.resting })
+	r.tallied(func(t *tally) { rests = t.resting && !r.s.offers.held })
 	return rests
 }
 

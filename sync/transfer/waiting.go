@@ -55,7 +55,7 @@ func (c *conductor) page(ctx context.Context) error {
 
 // wants tells whether to page. Rows in flight still look due, and a run that ends would page in circles.
 func (c *conductor) wants() bool {
-	return len(c.queue) <= queueLow && (!c.dry || c.again && (c.r.s.Follows || c.idle()))
+	return len(c.queue) <= queueLow && (!c.dry || c.again && (c.r.s.Follows || c.idle())) && !c.r.s.isHeld()
 }
 
 // hear takes what was announced, as far as the queue has room: a fast hub must not fill it without bound.
@@ -172,6 +172,8 @@ type attempt struct {
 	cancel  context.CancelCauseFunc
 	res     *store.Resource
 	patient bool // set aside once, or known to hang
+	offer   *Offer
+	failed  error // why the Source itself did not bring it
 	body    body
 	silence silence
 }

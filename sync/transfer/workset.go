@@ -36,6 +36,7 @@ type Workset struct {
 	all      bool
 	remains  bool // a removal may be due
 	Notes    notes
+	offers   offers
 	doubtful map[int64]struct{}
 
 	// Follows: new work is named, so that a push needs no paging.
@@ -128,13 +129,13 @@ func (w *Workset) InFlight() []int64 {
 
 func (w *Workset) end(rs ...*store.Resource) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.unlock()
 	w.endAll(rs)
 }
 
 func (w *Workset) endAll(rs []*store.Resource) {
 	for _, r := range rs {
-		delete(w.flight, r.ID)
+		w.forget(r.ID)
 	}
 }
 
@@ -148,22 +149,25 @@ func (w *Workset) Take() {
 // Clear forgets all flights.
 func (w *Workset) Clear() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.unlock()
 	w.dropAll()
 	w.open = false
 	clear(w.flight)
 }
 
-// drop leaves what was handed over or announced to the store.
+// drop leaves what was handed over, announced or offered to the store.
 func (w *Workset) drop() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.unlock()
 	w.dropAll()
 }
 
 func (w *Workset) dropAll() {
 	w.endAll(w.urgent)
 	w.endAll(w.ready)
+	for id := range w.offers.rows {
+		w.withdraw(id)
+	}
 	w.remains = w.remains || w.all
 	w.urgent, w.ready, w.named, w.all = nil, nil, nil, false
 	w.makeRoom()
@@ -188,7 +192,7 @@ func (w *Workset) UrgentRoom() int {
 func (w *Workset) HandReady(rs []*store.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.open || len(w.ready) > readyLow {
+	if !w.open || w.offers.held || len(w.ready) > readyLow {
 		return false
 	}
 	w.ready = append(w.ready, w.begin(rs)...)
@@ -199,11 +203,11 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 // TakeReady takes rows that were handed over. again: some whose want changed are left to the store.
 func (w *Workset) TakeReady(n int) (rs []*store.Resource, again bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.unlock()
 	n = min(n, len(w.ready))
 	for _, r := range w.ready[:n] {
 		if w.flight[r.ID] != 0 {
-			delete(w.flight, r.ID)
+			w.forget(r.ID)
 			again = true
 		} else {
 			rs = append(rs, r)
@@ -226,7 +230,8 @@ func (w *Workset) makeRoom() {
 	}
 }
 
-// AwaitRoom waits for room, up to readyPatience, for one planner at a time.
+// AwaitRoom waits for room, for one planner at a time: up to readyPatience, but as long as it takes while there are
+// offers, which are lost to rows that are read back.
 func (w *Workset) AwaitRoom(ctx context.Context) {
 	w.mu.Lock()
 	if !w.open || len(w.ready) <= readyLow {
@@ -236,9 +241,12 @@ func (w *Workset) AwaitRoom(ctx context.Context) {
 	if w.room == nil {
 		w.room = make(chan struct{})
 	}
-	room := w.room
+	room, patience := w.room, readyPatience
+	if len(w.offers.rows) > 0 {
+		patience = forEver
+	}
 	w.mu.Unlock()
-	timer := time.NewTimer(readyPatience)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-room:
@@ -267,13 +275,17 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear takes the urgent rows and a page of named ones. all: the store has more that is due.
+// Hear takes the urgent rows and, unless they are held, a page of named ones. all: the store has more that is due.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	urgent, w.urgent = w.urgent, nil
+	if w.offers.held {
+		return urgent, nil, false
+	}
 	n := min(duePage, len(w.named))
-	urgent, ids, all = w.urgent, w.named[:n:n], w.all
-	if w.urgent, w.named, w.all = nil, w.named[n:], false; len(w.named) == 0 {
+	ids, all = w.named[:n:n], w.all
+	if w.named, w.all = w.named[n:], false; len(w.named) == 0 {
 		w.named = nil
 	}
 	w.remains = w.remains || all
@@ -300,13 +312,13 @@ func (w *Workset) Removals() {
 func (w *Workset) takeRemovals(fetched bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.remains && (fetched || w.Follows)
+	now := w.remains && (fetched && !w.offers.held || w.Follows)
 	w.remains = w.remains && !now
 	return now
 }
 
 func (w *Workset) waits() bool {
-	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains
+	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.offers.held
 }
 
 // notes are the notifications under way, guarded by the lock of their workset.

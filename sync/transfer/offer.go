@@ -1,0 +1,191 @@
+package transfer
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rspack"
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// Offer says that a row's bytes are at hand in a package, as the package's manifest describes them.
+type Offer struct {
+	Package *Package
+	Member  rspack.Member // zero: there is only a patch
+	// Patch makes the bytes of the version before; its type and digest stand in the want's links.
+	Patch    rspack.Member
+	HasPatch bool
+	Digests  string
+	Length   int64 // -1 unknown
+	LastMod  store.Micros
+	Version  store.Version
+}
+
+// fits tells that the bytes are surely those of a want. What nothing compares may be another version.
+func (o *Offer) fits(w *store.Want) bool {
+	if w.State != store.WantPresent || w.Length >= 0 && o.Length >= 0 && w.Length != o.Length {
+		return false
+	}
+	if agree, known := store.DigestsAgree(w.Digests, o.Digests); known {
+		return agree
+	}
+	dated := w.LastMod.Known() && w.LastMod == o.LastMod && w.Length >= 0 && w.Length == o.Length
+	return dated || w.Version == o.Version
+}
+
+// Package is an opened package. It is discarded once it is sealed and no offer waits.
+type Package struct {
+	url    string
+	spool  blob.Spool
+	zip    *rspack.Package
+	log    *slog.Logger
+	users  atomic.Int64 // offers, and who makes them
+	spoilt atomic.Int64 // members that could not be used
+	done   chan struct{}
+}
+
+// NewPackage takes over a spool with an opened package.
+func NewPackage(url string, spool blob.Spool, z *rspack.Package, log *slog.Logger) *Package {
+	p := &Package{url: url, spool: spool, zip: z, log: log, done: make(chan struct{})}
+	p.users.Store(1)
+	return p
+}
+
+// Seal says, once, that no more offers are made.
+func (p *Package) Seal() { p.release() }
+
+// Done is closed once the package is discarded.
+func (p *Package) Done() <-chan struct{} { return p.done }
+
+func (p *Package) release() {
+	if p.users.Add(-1) == 0 {
+		p.discard()
+	}
+}
+
+func (p *Package) discard() {
+	url := fetch.RedactURL(p.url)
+	if n := p.spoilt.Load(); n > 0 {
+		p.log.Warn("members of a package could not be used; their resources were asked for one by one",
+			"package", url, "members", n)
+	}
+	if err := p.spool.Discard(); err != nil {
+		p.log.Warn("a used package could not be removed; a later run removes it", "package", url, "err", err)
+	}
+	close(p.done)
+}
+
+// offers are the packages' part of a workset, guarded by its lock.
+type offers struct {
+	rows map[int64]*Offer
+	held bool
+	used []*Package // no offer waits any more; unlock discards them
+	read int64      // packages
+}
+
+// unlock discards packages after the lock, which is never held over a call of the disk.
+func (w *Workset) unlock() {
+	used := w.offers.used
+	w.offers.used = nil
+	w.mu.Unlock()
+	for _, p := range used {
+		p.discard()
+	}
+}
+
+func (w *Workset) refuse(o *Offer) {
+	if o.Package.users.Add(-1) == 0 {
+		w.offers.used = append(w.offers.used, o.Package)
+	}
+}
+
+// forget ends a flight, and with it the offer of its row.
+func (w *Workset) forget(id int64) {
+	delete(w.flight, id)
+	w.withdraw(id)
+}
+
+func (w *Workset) withdraw(id int64) {
+	if o := w.offers.rows[id]; o != nil {
+		delete(w.offers.rows, id)
+		w.refuse(o)
+	}
+}
+
+// Offer says that the bytes of a row in flight are at hand, until the work on it ends.
+func (w *Workset) Offer(id int64, o *Offer) {
+	w.mu.Lock()
+	defer w.unlock()
+	w.offer(id, o)
+}
+
+func (w *Workset) offer(id int64, o *Offer) {
+	o.Package.users.Add(1)
+	if _, busy := w.flight[id]; !busy {
+		w.refuse(o)
+		return
+	}
+	w.withdraw(id)
+	if w.offers.rows == nil {
+		w.offers.rows = map[int64]*Offer{}
+	}
+	w.offers.rows[id] = o
+}
+
+// HandOffered hands over written rows with their offers, also while the workset is held. The caller holds Rows since
+// before the write, and awaited room before.
+func (w *Workset) HandOffered(rs []*store.Resource, offered []*Offer) bool {
+	w.mu.Lock()
+	defer w.unlock()
+	if !w.open {
+		return false
+	}
+	for i, r := range rs {
+		if _, busy := w.flight[r.ID]; !busy {
+			w.flight[r.ID] = 0
+			w.ready = append(w.ready, r)
+		}
+		w.offer(r.ID, offered[i])
+	}
+	w.Poke()
+	return true
+}
+
+// takeOffer gives the offer of a row to its worker, who releases the package.
+func (w *Workset) takeOffer(id int64) *Offer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.offers.rows[id]
+	delete(w.offers.rows, id)
+	return o
+}
+
+// Hold keeps rows from workers until Release, but for urgent ones and those that are handed over with an offer.
+func (w *Workset) Hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.offers.held = true
+}
+
+// Release ends a Hold.
+func (w *Workset) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.offers.held = false
+	w.Poke()
+}
+
+func (w *Workset) isHeld() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.offers.held
+}
+
+// ReadPackage counts a package of a dump that was read.
+func (w *Workset) ReadPackage() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.offers.read++
+}
