@@ -156,10 +156,12 @@ func Strongest(digests string) (rsdoc.Digest, bool) {
 
 // Link is what a row keeps of a link.
 type Link struct {
-	Rel  string `json:"rel"`
-	Href string `json:"href"`
-	Pri  int    `json:"pri,omitempty"`
-	Type string `json:"type,omitempty"`
+	Rel    string `json:"rel"`
+	Href   string `json:"href"`
+	Pri    int    `json:"pri,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Hash   string `json:"hash,omitempty"`   // as in store.Want.Digests
+	Length int64  `json:"length,omitempty"` // 0 where absent
 }
 
 // MaxLinks bounds the links of one entry (P8).

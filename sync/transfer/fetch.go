@@ -358,7 +358,7 @@ func (r *Reconciler) accept(o *outcome, b *body, res *fetch.Result) {
 
 // body is the Sink of one transfer.
 type body struct {
-	stage   blob.Stage
+	stage   fetch.Sink
 	own     hash.Hash // SHA-256
 	listed  expected
 	offered expected // of the package that is tried
@@ -383,7 +383,7 @@ func expect(digests string) (e expected) {
 	return e
 }
 
-func newBody(stage blob.Stage, digests string) body {
+func newBody(stage fetch.Sink, digests string) body {
 	return body{stage: stage, own: sha256.New(), listed: expect(digests)}
 }
 

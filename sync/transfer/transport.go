@@ -1,11 +1,18 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/rspack"
 	"resyncd/destination/safe"
+	"resyncd/sync/parsed"
 )
 
 // via is what brought the bytes of a resource.
@@ -15,6 +22,8 @@ const (
 	viaNothing via = iota
 	viaDocument
 	viaPackage
+	viaPatch
+	viaDuplicate
 	viaSource
 )
 
@@ -32,27 +41,30 @@ func (t *transport) decides() bool { return t.via == viaDocument || t.via == via
 var transports = [...]transport{
 	{viaDocument, (*Reconciler).inDocument, (*Reconciler).fromDocument},
 	{viaPackage, (*Reconciler).inPackage, (*Reconciler).fromPackage},
+	{viaPatch, (*Reconciler).canPatch, (*Reconciler).fromPatch},
+	{viaDuplicate, (*Reconciler).prefersDuplicate, (*Reconciler).fromDuplicate},
 	{viaSource, (*Reconciler).atSource, (*Reconciler).fromSource},
+	{viaDuplicate, (*Reconciler).needsDuplicate, (*Reconciler).fromDuplicate},
 }
 
 // carry tries transports until one brings bytes that prove right.
-func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (res fetch.Result, err error) {
-	for i := range transports {
+func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.Result, error) {
+	for i := 0; i < len(transports); {
 		t := &transports[i]
 		if !t.has(r, a, o) {
+			i++
 			continue
 		}
 		if a.body.used {
 			if err := a.body.Reset(); err != nil {
-				return res, &failure{class: classDisk, reason: err.Error()}
+				return fetch.Result{}, &failure{class: classDisk, reason: err.Error()}
 			}
 		}
+		by := (*Reconciler).carrySafely
 		if t.decides() {
-			res, err = r.carryBy(ctx, t, a, o)
-			a.failed = err
-		} else {
-			res, err = r.carrySafely(ctx, t, a, o)
+			by = (*Reconciler).carryBy
 		}
+		res, err := by(r, ctx, t, a, o)
 		if err == nil {
 			o.via = t.via
 			return res, nil
@@ -61,14 +73,18 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (res fet
 			return res, err
 		}
 		if t.decides() {
-			continue
+			a.failed = err
+		} else {
+			r.s.Log.Debug("bytes could not be used; another way is tried", "uri", o.res.URI, "err", err)
+			if a.offer != nil && t.via <= viaPatch && a.link.Href == "" {
+				a.offer.Package.spoilt.Add(1)
+			}
 		}
-		r.s.Log.Debug("bytes of a resource could not be used; another way is tried", "uri", o.res.URI, "err", err)
-		if t.via == viaPackage {
-			a.offer.Package.spoilt.Add(1)
+		if t.via != viaDuplicate { // of which there may be several
+			i++
 		}
 	}
-	return res, a.failed
+	return fetch.Result{}, a.failed
 }
 
 // carryBy checks what a transport brought, whatever it is (CONTRIBUTING.md 3.12).
@@ -97,8 +113,6 @@ func (r *Reconciler) carrySafely(
 
 func (r *Reconciler) inDocument(_ *attempt, o *outcome) bool { return o.want.Inline }
 
-func (r *Reconciler) atSource(_ *attempt, o *outcome) bool { return !o.want.Inline }
-
 func (r *Reconciler) inPackage(a *attempt, o *outcome) bool {
 	return a.offer != nil && a.offer.Member != rspack.Member{} && a.offer.fits(o.want)
 }
@@ -123,6 +137,72 @@ func (r *Reconciler) fromPackage(ctx context.Context, a *attempt, o *outcome) (f
 		}))
 	}
 	return fetch.Result{Info: fetch.Info{Type: o.want.Type}}, err
+}
+
+// atSource: the URI of an inline resource is only its identity.
+func (r *Reconciler) atSource(_ *attempt, o *outcome) bool { return !o.want.Inline }
+
+// prefersDuplicate leaves out those that hang: they hold a place as long as they would from the Source.
+func (r *Reconciler) prefersDuplicate(a *attempt, o *outcome) bool {
+	return r.s.Means.Duplicates == "prefer" && !a.patient && a.nextDuplicate(o)
+}
+
+// needsDuplicate finds one more in place of what the Source itself should have brought. What it may not be asked for is
+// not wanted from others.
+func (r *Reconciler) needsDuplicate(a *attempt, o *outcome) bool {
+	on := r.s.Means.Duplicates == "prefer" || r.s.Means.Duplicates == "fallback"
+	_, wrong := errors.AsType[*failure](a.failed)
+	fe, asked := errors.AsType[*fetch.Error](a.failed)
+	return on && (wrong || asked && (fe.Kind != fetch.Refused || fe.Hop > 0)) && a.nextDuplicate(o)
+}
+
+// duplicatesMost bounds the requests for one resource (P8).
+const duplicatesMost = 3
+
+// nextDuplicate finds an address at which a digest proves the bytes, in the order of the Source's preference.
+func (a *attempt) nextDuplicate(o *outcome) bool {
+	if a.duplicates == nil {
+		a.duplicates = []parsed.Link{}
+		if a.body.isListed() && !o.want.Inline {
+			a.duplicates = append(a.duplicates, parsed.ParseLinks(o.want.Links)...)
+		}
+		a.duplicates = slices.DeleteFunc(a.duplicates, func(l parsed.Link) bool {
+			scheme, _, _ := strings.Cut(strings.ToLower(l.Href), "://")
+			return l.Rel != rsdoc.RelDuplicate || l.Href == o.res.URI || scheme != "http" && scheme != "https"
+		})
+		slices.SortStableFunc(a.duplicates, func(x, y parsed.Link) int {
+			return cmp.Compare(uint(x.Pri-1), uint(y.Pri-1)) // 0, which is none, comes last
+		})
+		a.duplicates = a.duplicates[:min(len(a.duplicates), duplicatesMost)]
+	}
+	if len(a.duplicates) == 0 {
+		return false
+	}
+	a.link, a.duplicates = a.duplicates[0], a.duplicates[1:]
+	return true
+}
+
+// fromDuplicate asks beyond the scope too. Validators of another address would be sent to the Source's own.
+func (r *Reconciler) fromDuplicate(_ context.Context, a *attempt, o *outcome) (fetch.Result, error) {
+	req := r.request(o)
+	req.URL, req.InScope, req.MaxBytes = a.link.Href, nil, r.s.Means.MaxResource
+	res, err := r.get(a, o, req, &a.body, o.want.Length)
+	res.ETag, res.LastModified = "", ""
+	return res, err
+}
+
+// get downloads what a digest may prove, unless it is broken off.
+func (r *Reconciler) get(
+	a *attempt, o *outcome, req fetch.Request, to *body, length int64,
+) (fetch.Result, error) {
+	began := time.Now()
+	req.Waiting = a.silence.waits
+	opt := fetch.DownloadOptions{Resume: to.isListed(), DeclaredLength: length}
+	res, err := r.s.Means.Client.Download(a.ctx, req, to, opt)
+	a.silence.end(err)
+	o.bytes += res.Bytes
+	o.spent(time.Since(began), err)
+	return res, err
 }
 
 type writer func([]byte) (int, error)

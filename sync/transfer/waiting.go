@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/sync/parsed"
 )
 
 // page fills the queue. At the end of the rows in the store it begins anew if wants came in meanwhile.
@@ -174,8 +175,11 @@ type attempt struct {
 	patient bool // set aside once, or known to hang
 	offer   *Offer
 	failed  error // why the Source itself did not bring it
-	body    body
-	silence silence
+	link    parsed.Link
+	// duplicates are those not tried yet, nil before any is.
+	duplicates []parsed.Link
+	body       body
+	silence    silence
 }
 
 // silence is how long a transfer waits for its peer. Its worker writes it; the conductor reads only since meanwhile.
