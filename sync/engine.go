@@ -251,23 +251,30 @@ func (o Observer) whole() *Observer {
 
 // Result is a run's work on one set and the set's state. It is the line of `sync --json`.
 type Result struct {
-	Source      string  `json:"source"`
-	Set         string  `json:"set"`
-	Kind        string  `json:"kind"` // baseline, incremental, none
-	Position    *string `json:"position"`
-	Fetched     int64   `json:"fetched"`
-	Unchanged   int64   `json:"unchanged"`
-	Deleted     int64   `json:"deleted"`
-	Failed      int64   `json:"failed"`
-	Owed        int64   `json:"owed"`
-	Held        int64   `json:"held"`
-	Bytes       int64   `json:"bytes"`
-	Requests    int64   `json:"requests"`
-	Asked       int64   `json:"asked"` // resources that documents did not decide
-	Refused     int64   `json:"refused"`
-	GapsFound   int64   `json:"gaps_found"`
-	GapsClosed  int64   `json:"gaps_closed"`
-	Odd         int64   `json:"odd"` // record values that violate their format
+	Source     string  `json:"source"`
+	Set        string  `json:"set"`
+	Kind       string  `json:"kind"` // baseline, incremental, none
+	Position   *string `json:"position"`
+	Fetched    int64   `json:"fetched"`
+	Unchanged  int64   `json:"unchanged"`
+	Deleted    int64   `json:"deleted"`
+	Failed     int64   `json:"failed"`
+	Owed       int64   `json:"owed"`
+	Held       int64   `json:"held"`
+	Bytes      int64   `json:"bytes"`
+	Requests   int64   `json:"requests"`
+	Asked      int64   `json:"asked"` // resources that documents did not decide
+	Refused    int64   `json:"refused"`
+	GapsFound  int64   `json:"gaps_found"`
+	GapsClosed int64   `json:"gaps_closed"`
+	Odd        int64   `json:"odd"` // record values that violate their format
+	Packages   int64   `json:"packages"`
+	Batches    int64   `json:"batches"` // requests for many resources
+	// Of Fetched, those that the Source was not asked for one by one.
+	FromPackages   int64 `json:"from_packages"`
+	Patched        int64 `json:"patched"`
+	FromDuplicates int64 `json:"from_duplicates"`
+
 	DryRun      bool    `json:"dry_run"`
 	Seconds     float64 `json:"seconds"`
 	InStep      bool    `json:"in_step"`

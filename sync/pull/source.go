@@ -116,9 +116,7 @@ type Target struct {
 	// Collections and Metadata ("only", "without", else all) select by the links of entries.
 	Collections []string
 	Metadata    string
-	// Dumps is "auto" or "always", else off; MaxDump bounds a package, 0 is what the disk allows.
-	Dumps   string
-	MaxDump int64
+	Dumps       string // "auto" or "always", else off
 	// Reach describes the allowed addresses (network.allow). A change tries refused resources anew.
 	Reach string
 

@@ -38,8 +38,9 @@ func carrying(t *testing.T, serves map[string]string) *carried {
 	t.Helper()
 	c := &carried{t: t}
 	c.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
 		c.mu.Lock()
-		c.asks = append(c.asks, r.URL.Path)
+		c.asks = append(c.asks, r.URL.Path+string(sent))
 		c.mu.Unlock()
 		if body, ok := serves[r.URL.Path]; ok {
 			w.Header().Set("ETag", `"of `+r.URL.Path+`"`)

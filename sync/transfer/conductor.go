@@ -83,6 +83,7 @@ type conductor struct {
 	slow   []*store.Resource // those that hang, tried after the others
 	batch  group
 	look   look
+	post   posts
 }
 
 type group struct {

@@ -81,6 +81,10 @@ func (o *outcome) fail(err error) {
 
 // work has a panic cost one resource only (F5).
 func (r *Reconciler) work(ctx context.Context, a *attempt) *outcome {
+	if len(a.batch) > 0 {
+		a.failed = safe.Do(func() error { return r.ask(ctx, a.batch) })
+		return &outcome{attempt: a}
+	}
 	o := &outcome{res: a.res, attempt: a, asked: r.s.LocalNow() - merge.Skew}
 	err := safe.Do(func() error { return r.look(ctx, a, o) })
 	if bug, ok := errors.AsType[*safe.PanicError](err); ok {

@@ -23,8 +23,8 @@ type Offer struct {
 	Version  store.Version
 }
 
-// fits tells that the bytes are surely those of a want. What nothing compares may be another version.
-func (o *Offer) fits(w *store.Want) bool {
+// Fits tells that the bytes are surely those of a want. What nothing compares may be another version.
+func (o *Offer) Fits(w *store.Want) bool {
 	if w.State != store.WantPresent || w.Length >= 0 && o.Length >= 0 && w.Length != o.Length {
 		return false
 	}
@@ -188,4 +188,10 @@ func (w *Workset) ReadPackage() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.offers.read++
+}
+
+func (w *Workset) isOffered(id int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.offers.rows[id] != nil
 }

@@ -47,6 +47,7 @@ type Means struct {
 	MaxResource int64  // bytes, 0 unlimited
 	Duplicates  string // fallback, prefer; anything else is off
 	Patches     bool
+	MaxDump     int64  // bytes of a package, 0 for what the disk allows
 	Batch       string // URL of an on-demand dump endpoint, "" for none
 	BatchSize   int    // URIs in one request to it
 	Delete      DeleteMode

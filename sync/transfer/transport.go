@@ -114,7 +114,7 @@ func (r *Reconciler) carrySafely(
 func (r *Reconciler) inDocument(_ *attempt, o *outcome) bool { return o.want.Inline }
 
 func (r *Reconciler) inPackage(a *attempt, o *outcome) bool {
-	return a.offer != nil && a.offer.Member != rspack.Member{} && a.offer.fits(o.want)
+	return a.offer != nil && a.offer.Member != rspack.Member{} && a.offer.Fits(o.want)
 }
 
 // fromPackage has the bytes of a member.

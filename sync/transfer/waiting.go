@@ -18,7 +18,7 @@ func (c *conductor) page(ctx context.Context) error {
 		w.drop()
 		w.end(c.queue...)
 		w.end(c.slow...)
-		c.slow, c.queue, c.dry, c.again = nil, nil, true, false
+		c.slow, c.queue, c.dry, c.again, c.post.asked = nil, nil, true, false, nil
 		return nil
 	}
 	if err := c.hear(ctx); err != nil {
@@ -172,7 +172,8 @@ type attempt struct {
 	ctx     context.Context // of the transfer that may be broken off
 	cancel  context.CancelCauseFunc
 	res     *store.Resource
-	patient bool // set aside once, or known to hang
+	batch   []*store.Resource // asked for with one request; they come back to the queue
+	patient bool              // set aside once, or known to hang
 	offer   *Offer
 	failed  error // why the Source itself did not bring it
 	link    parsed.Link
@@ -310,7 +311,9 @@ func (c *conductor) next(ctx context.Context) *attempt {
 			continue
 		}
 		c.active++
-		return c.attempts.begin(ctx, res, from == &c.slow)
+		a := c.attempts.begin(ctx, res, from == &c.slow)
+		c.gather(a)
+		return a
 	}
 	return nil
 }
@@ -318,6 +321,10 @@ func (c *conductor) next(ctx context.Context) *attempt {
 func (c *conductor) ended(o *outcome) {
 	c.active--
 	c.attempts.end(o.attempt)
+	if len(o.attempt.batch) > 0 {
+		c.answered(o.attempt)
+		return
+	}
 	if o.attempt = nil; o.aside {
 		c.putAside(o.res)
 	} else {
