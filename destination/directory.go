@@ -123,8 +123,7 @@ func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	if above == nil {
 		set := bareSet(f.hop(fd, how))
 		if set.ResourceList == nil && set.ChangeList == nil {
-			// A dump or an archive is not read here, so its loss would go unnoticed.
-			f.incomplete = true
+			f.incomplete = true // a dump or an archive in another document's place must not hide the Source for good
 		}
 		f.add(set)
 		return nil

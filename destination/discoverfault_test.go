@@ -129,8 +129,8 @@ func TestDiscoverDoubtfulRouteIsNotKept(t *testing.T) {
 	}
 }
 
-// A dump in place of the Source Description offers nothing that anybody reads again: the next discovery must look anew,
-// or one wrong answer would hide the Source for good.
+// A dump in place of the Source Description may be a mistake: the next discovery must look anew, or one wrong answer would
+// hide the Source for good.
 func TestDiscoverDumpIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, library())

@@ -110,10 +110,11 @@ type Step struct {
 }
 
 // kinds is what is known of each kind of document: its name, the kind of the lists in an archive and the archive of
-// such lists, and where a set has what it offers of that kind.
+// such lists, the kind of the manifests in a dump, and where a set has what it offers of that kind.
 var kinds = map[rsdoc.Kind]struct {
 	name           string
 	holds, archive rsdoc.Kind
+	manifest       rsdoc.Kind
 	slot           func(s *SetOffer) **Ref
 }{
 	rsdoc.KindUnknown:        {name: "Sitemap"},
@@ -124,9 +125,11 @@ var kinds = map[rsdoc.Kind]struct {
 	rsdoc.KindChangeList: {name: "Change List", archive: rsdoc.KindChangeListArchive,
 		slot: func(s *SetOffer) **Ref { return &s.ChangeList }},
 	rsdoc.KindResourceDump: {name: "Resource Dump", archive: rsdoc.KindResourceDumpArchive,
-		slot: func(s *SetOffer) **Ref { return &s.ResourceDump }},
+		manifest: rsdoc.KindResourceDumpManifest,
+		slot:     func(s *SetOffer) **Ref { return &s.ResourceDump }},
 	rsdoc.KindChangeDump: {name: "Change Dump", archive: rsdoc.KindChangeDumpArchive,
-		slot: func(s *SetOffer) **Ref { return &s.ChangeDump }},
+		manifest: rsdoc.KindChangeDumpManifest,
+		slot:     func(s *SetOffer) **Ref { return &s.ChangeDump }},
 	rsdoc.KindResourceListArchive: {name: "Resource List Archive", holds: rsdoc.KindResourceList,
 		slot: func(s *SetOffer) **Ref { return &s.ResourceListArchive }},
 	rsdoc.KindChangeListArchive: {name: "Change List Archive", holds: rsdoc.KindChangeList,
@@ -135,6 +138,8 @@ var kinds = map[rsdoc.Kind]struct {
 		slot: func(s *SetOffer) **Ref { return &s.ResourceDumpArchive }},
 	rsdoc.KindChangeDumpArchive: {name: "Change Dump Archive", holds: rsdoc.KindChangeDump,
 		slot: func(s *SetOffer) **Ref { return &s.ChangeDumpArchive }},
+	rsdoc.KindResourceDumpManifest:  {name: "Resource Dump Manifest"},
+	rsdoc.KindChangeDumpManifest:    {name: "Change Dump Manifest"},
 	rsdoc.KindChangeNotification:    {name: "Change Notification"},
 	rsdoc.KindFrameworkNotification: {name: "Framework Notification"},
 	KindFeed:                        {name: "feed"},
@@ -149,6 +154,9 @@ func kindName(k rsdoc.Kind) string {
 
 // archived is the kind of the lists in an archive kind, else "".
 func archived(k rsdoc.Kind) rsdoc.Kind { return kinds[k].holds }
+
+// manifested is the kind of the manifests of a dump's packages, else "".
+func manifested(k rsdoc.Kind) rsdoc.Kind { return kinds[k].manifest }
 
 // isSnapshot reports a kind where only the union of all parts proves absence [10.2].
 func isSnapshot(k rsdoc.Kind) bool { return k == rsdoc.KindResourceList || k == rsdoc.KindResourceDump }
@@ -243,6 +251,9 @@ func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
 	}
 	return out
 }
+
+// Link is where the first link of a relation leads, "" without one.
+func (r *Ref) Link(rel string) string { return hrefOf(r.Links, rel) }
 
 func (r *Ref) size() int {
 	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)

@@ -11,10 +11,15 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || archived(d.Head.Kind) != "" }
+func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || listsParts(d.Head.Kind) }
+
+// listsParts reports a kind whose lists lead to documents and not to resources: to those of an archive, or the manifests
+// of a dump.
+func listsParts(k rsdoc.Kind) bool { return archived(k) != "" || manifested(k) != "" }
 
 func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind, path []string) error {
-	if p.Depth >= w.r.limits.depth {
+	packages := d.Head.Shape == rsdoc.List && manifested(kind) != ""
+	if p.Depth >= w.r.limits.depth && !packages {
 		return w.failed(ctx, p, fmt.Errorf("indexes are nested more than %d deep", w.r.limits.depth))
 	}
 	if p.Depth == 0 {
@@ -29,8 +34,8 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 		w.incomplete = true // a bad entry may have been a list
 	}
 	below := kind
-	if a := archived(kind); a != "" && d.Head.Shape == rsdoc.List {
-		below = a
+	if d.Head.Shape == rsdoc.List {
+		below = cmp.Or(archived(kind), manifested(kind), kind)
 	}
 	before := w.reads
 	path = append(path[:len(path):len(path)], p.URL)
@@ -39,7 +44,11 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 		if w.inARow >= giveUpInARow {
 			return w.giveUp(ctx, p, parts[i:])
 		}
-		if err := w.part(ctx, p, d, &parts[i], below, i == len(parts)-1, path); err != nil {
+		part, kindOf := partOf(&parts[i], packages && parts[i].Kind != kind), below
+		if packages && part.Package == nil {
+			kindOf = kind // a dump in an index whose root is wrongly urlset [18]
+		}
+		if err := w.part(ctx, p, d, part, kindOf, i == len(parts)-1, path); err != nil {
 			return err
 		}
 		if w.parts > w.r.limits.parts {
@@ -54,12 +63,20 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 	return nil
 }
 
-func (w *walk) part(ctx context.Context, parent *Part, d *Document, ref *Ref, kind rsdoc.Kind, last bool,
-	path []string) error {
-	p := &Part{
-		Ref: *ref, Parent: parent.URL, Depth: parent.Depth + 1, Newest: last && parent.Newest,
-		Meta: Meta{Date: rsdoc.NoTime, NotModified: d.NotModified},
+// partOf is what an entry of an index leads to: a list, or the manifest of a package.
+func partOf(ref *Ref, isPackage bool) *Part {
+	p := &Part{Ref: *ref}
+	if isPackage {
+		p.Package = ref
+		p.URL = cmp.Or(ref.Link(rsdoc.RelContents), ref.URL)
 	}
+	return p
+}
+
+func (w *walk) part(ctx context.Context, parent *Part, d *Document, p *Part, kind rsdoc.Kind, last bool,
+	path []string) error {
+	p.Parent, p.Depth, p.Newest = parent.URL, parent.Depth+1, last && parent.Newest
+	p.Meta = Meta{Date: rsdoc.NoTime, NotModified: d.NotModified}
 	if p.Kind == rsdoc.KindUnknown {
 		p.Kind = kind
 	}
@@ -179,4 +196,30 @@ func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) (
 		return false, err
 	}
 	return err == nil, nil
+}
+
+// Packages lists the packages of a dump or of its index, without their manifests. problem is what could not be read.
+func (r *Reader) Packages(ctx context.Context, root Ref, kind rsdoc.Kind) (packages []Ref, problem, err error) {
+	c := &collector{}
+	_, err = r.Walk(ctx, root, kind, c)
+	return c.packages, c.problem, err
+}
+
+type collector struct {
+	packages []Ref
+	problem  error
+}
+
+func (c *collector) Enter(_ context.Context, p *Part) (bool, error) {
+	if p.Package != nil {
+		c.packages = append(c.packages, *p.Package)
+	}
+	return p.Package == nil, nil
+}
+
+func (c *collector) List(context.Context, *Part, *List) error { return nil }
+
+func (c *collector) Failed(_ context.Context, p *Part, err error) error {
+	c.problem = cmp.Or(c.problem, fmt.Errorf("%s: %w", fetch.RedactURL(p.URL), err))
+	return nil
 }

@@ -3,7 +3,9 @@ package destination
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/url"
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
@@ -15,8 +17,14 @@ type Part struct {
 	Parent string // URL of the index, "" for the root
 	Newest bool   // the last of its index, the only one that may still change
 	Depth  int
+	// Package is the entry of a dump whose manifest this is, else nil. URL is that of its `contents`, or the package's own
+	// for the manifest inside.
+	Package *Ref
 	Meta
 }
+
+// Inside reports whether the part is the manifest in a package.
+func (p *Part) Inside() bool { return p.Package != nil && p.URL == p.Package.URL }
 
 // Visitor receives a walk, from one goroutine, part after part, in the index's order. An error that it returns ends the
 // walk and is returned by Walk unchanged.
@@ -31,6 +39,24 @@ type Visitor interface {
 	// Failed is called for a list or index that could not be read, or is not what it should be (F58), and once for all
 	// that is left where nothing answers any more. The walk goes on and is incomplete.
 	Failed(ctx context.Context, p *Part, err error) error
+}
+
+// other is where the manifest of a package is too, "" for nowhere.
+func (p *Part) other() string {
+	switch {
+	case p.Package == nil:
+		return ""
+	case p.Inside():
+		return p.Package.Link(rsdoc.RelContents)
+	}
+	return p.Package.URL
+}
+
+// Packages is a Visitor of dumps. Its Enter may set the URL of the package, to have the manifest inside read first.
+type Packages interface {
+	// Manifest opens the manifest in a package. It sets the Part's Meta, to
+	// NotModified where nothing has to be read. fault is what is wrong with the package; err ends the walk.
+	Manifest(ctx context.Context, p *Part) (body io.ReadCloser, fault, err error)
 }
 
 // List is one reading of a list.
@@ -140,6 +166,11 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 		}
 	}
 	index, err := w.read(ctx, t)
+	if other := p.other(); other != "" && err != nil && w.stop == nil && ctx.Err() == nil {
+		w.r.o.Log.Info("one form of a manifest cannot be read; the other is", "url", fetch.RedactURL(p.URL), "err", err)
+		p.URL, p.Meta, t.req = other, Meta{Date: rsdoc.NoTime}, w.r.request(other, Meta{})
+		index, err = w.read(ctx, t)
+	}
 	switch {
 	case w.stop != nil:
 		return w.stop
@@ -158,6 +189,9 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 // read returns an index; a list goes to the visitor. The document is closed while what its first entry leads to is
 // looked at, because a server may handle one request at a time.
 func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
+	if t.part.Inside() {
+		return nil, w.inside(ctx, t)
+	}
 	attempt := func(a *answer) (err error) {
 		index, err = w.attempt(ctx, t, a)
 		return err
@@ -174,6 +208,71 @@ func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error
 		return w.r.ask(ctx, t.req, attempt)
 	})
 	return index, err
+}
+
+// errNoPackages is the fault of a package for a visitor that reads none.
+var errNoPackages = errors.New("packages are not read here")
+
+// inside reads the manifest in a package.
+func (w *walk) inside(ctx context.Context, t *docRead) error {
+	p := t.part
+	from, ok := w.v.(Packages)
+	if !ok {
+		return errNoPackages
+	}
+	body, fault, err := from.Manifest(ctx, p)
+	switch {
+	case err != nil:
+		return w.stopped(err)
+	case fault != nil:
+		return fault
+	case p.NotModified:
+		_, err = w.unchanged(ctx, t, nil)
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return ReadList(body, p.URL, t.kind, func(l *List) error {
+		err := w.v.List(ctx, p, l)
+		if l.whole {
+			w.tour.Lists++
+			w.reads++
+		}
+		if err != nil && l.err == nil {
+			return w.stopped(err)
+		}
+		return err
+	})
+}
+
+// ReadList reads a list of the kind that is at hand, such as the manifest in a package. Its URL is its base.
+func ReadList(body io.Reader, at string, kind rsdoc.Kind, fn func(*List) error) error {
+	base, err := url.Parse(at)
+	if err != nil {
+		return fmt.Errorf("a list at an address that is no URL: %w", err)
+	}
+	doc, err := open(body, base, kind)
+	if err != nil {
+		return err
+	}
+	h, err := doc.Head()
+	if err != nil {
+		return broken(err)
+	}
+	if err := h.Expect(kind); err != nil {
+		return err
+	}
+	if h.Shape == rsdoc.Index {
+		return &rsdoc.DocumentError{Problem: rsdoc.WrongRoot, Detail: "a manifest cannot be an index"}
+	}
+	first, err := doc.Next()
+	if err != nil && err != io.EOF {
+		return broken(err)
+	}
+	l := &List{Head: h, doc: doc, first: first, kind: kind}
+	if err := fn(l); err != nil {
+		return err
+	}
+	return l.err
 }
 
 func (w *walk) failed(ctx context.Context, p *Part, err error) error {
@@ -241,7 +340,7 @@ func (w *walk) attempt(ctx context.Context, t *docRead, a *answer) (*Document, e
 	if err := h.Expect(t.kind); err != nil {
 		return nil, err
 	}
-	if h.Shape == rsdoc.Index || archived(t.kind) != "" {
+	if h.Shape == rsdoc.Index || listsParts(t.kind) {
 		return w.r.readWhole(p.URL, a, doc, nil, t.kind)
 	}
 	first, err := doc.Next()

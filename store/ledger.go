@@ -25,7 +25,7 @@ type Gap struct {
 	SetID       int64
 	From, Until Micros
 	State       GapState
-	ClosedBy    string // notification, change-list, archive, baseline; "" while open
+	ClosedBy    string // notification, change-list, archive, change-dump, baseline; "" while open
 	Found       Micros // local
 	Ended       Micros // local
 }
@@ -171,6 +171,7 @@ const (
 	SpanNotification SpanKind = "notification"
 	SpanChangeList   SpanKind = "change-list"
 	SpanArchive      SpanKind = "archive"
+	SpanChangeDump   SpanKind = "change-dump"
 	SpanBaseline     SpanKind = "baseline"
 	SpanFeed         SpanKind = "feed"
 )

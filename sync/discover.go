@@ -155,6 +155,7 @@ func (f *Follower) discover(
 	seen := map[int64]bool{}
 	for i := range chosen {
 		o := &chosen[i]
+		s.Target.FollowDumps(o)
 		set, err := s.Store.EnsureSet(ctx, s.Claim, o.ID)
 		if err != nil {
 			return nil, nil, err
@@ -244,6 +245,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 
 // rediscover returns the Source's faults apart from ours.
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
+	defer f.s.Release() // what is owed from before waits for a pull only where one is due
 	_, _, err = f.discover(ctx, f.s.Reader)
 	if err != nil && !f.broken(ctx, err) {
 		f.s.Log.Warn("what the Source offers could not be read anew", "err", err)
@@ -360,7 +362,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 		}
 		f.looked = true
 	}
-	if err := errors.Join(s.emptyTrash(ctx), s.missing(ctx, offer)); err != nil {
+	if err := errors.Join(s.emptyTrash(ctx), s.DropSpools(ctx), s.missing(ctx, offer)); err != nil {
 		return err
 	}
 	s.Recheck = false

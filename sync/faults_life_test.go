@@ -16,8 +16,8 @@ import (
 	"resyncd/sync/report"
 )
 
-// TestOnlyDumps: a Source that offers nothing but dumps is told of as one that cannot be mirrored yet (F70, F77); what was
-// mirrored of it before stays.
+// TestOnlyDumps: a Source that offers nothing but dumps is told of as one that cannot be mirrored where they are off (F70, F77),
+// and where no package can be read; what was mirrored of it before stays.
 func TestOnlyDumps(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -28,12 +28,15 @@ func TestOnlyDumps(t *testing.T) {
 	f.set("resourcedump", "/dump.xml", "changedump", "/changes.xml")
 	f.page("/dump.xml", list("resourcedump", `at="`+when(9)+`"`, f.entry("/dump.zip", `type="application/zip"`)))
 	f.page("/changes.xml", list("changedump", `from="`+when(9)+`"`, f.entry("/changes.zip", `type="application/zip"`)))
-	for range 2 {
-		if res := f.one(false); res.Problem == "" || res.Deleted != 0 || res.Fetched != 0 {
-			t.Errorf("%+v", res)
+	for _, dumps := range []string{"off", "auto"} {
+		f.tune = func(t *Target) { t.Dumps = dumps }
+		for range 2 {
+			if res := f.one(false); res.Problem == "" || res.Deleted != 0 || res.Fetched != 0 {
+				t.Errorf("%+v", res)
+			}
 		}
+		f.holds(map[string]string{"/a": "a"})
 	}
-	f.holds(map[string]string{"/a": "a"})
 	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
 	f.one(true)
 }

@@ -78,6 +78,7 @@ func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err er
 	s, p := f.s, f.newPulling(requests)
 	defer func() {
 		s.Full, s.Wide = false, false
+		s.Release()
 		f.rec.EndCount(p.base) // the pull that was never concluded
 	}()
 	s.Full = slices.ContainsFunc(requests, func(r *PullRequest) bool { return r.Full })
@@ -151,6 +152,9 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	}
 	if f.once {
 		f.rec.Retry(p.start) // every resource is tried once before any retry
+	}
+	if s.Release(); pull.HasDumps() {
+		s.Hold()
 	}
 	if err := f.reads(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err

@@ -77,6 +77,9 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	f.sets = map[int64]*following{}
 	f.turn.heard = make(chan struct{}, 1)
 	f.s, s.Await, s.Keep = s, f.await, f.turn.keep
+	if t.UsesDumps() {
+		s.Hold() // or what a killed run left owed would be asked for before its packages are found
+	}
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())

@@ -57,6 +57,7 @@ const (
 	RelDescribedBy  = "describedby"
 	RelArchives     = "archives"
 	RelHub          = "hub"
+	RelContents     = "contents"
 	RelDuplicate    = "duplicate"
 	RelResourceSync = "resourcesync" // 0.9: what is "up" today
 	RelPatch        = "http://www.openarchives.org/rs/terms/patch"

@@ -206,6 +206,7 @@ const (
 	ByNotification = "notification"
 	ByChangeList   = "change-list"
 	ByArchive      = "archive"
+	ByChangeDump   = "change-dump"
 	ByBaseline     = "baseline"
 )
 

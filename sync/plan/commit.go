@@ -7,6 +7,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
 )
 
 // changes adds the changed rows to a commit and returns them, aligned with its resources.
@@ -300,4 +301,43 @@ func (p *Planner) handNew(c *store.Commit, rows []*row) int {
 		return 0
 	}
 	return len(fresh)
+}
+
+// handOffered hands over owed rows whose bytes are at hand, changed by their entries or not: what brings a want says
+// nothing about what is wanted. It reads them anew, because a row here knows the want of its own set only.
+func (p *Planner) handOffered(ctx context.Context, c *store.Commit, rows, offered []*row) error {
+	if len(offered) == 0 {
+		return nil
+	}
+	for i, r := range rows {
+		if len(r.offers) > 0 {
+			r.res.ID = c.Resources[i].ID
+		}
+	}
+	at := make(map[int64]*row, len(offered))
+	ids := make([]int64, 0, len(offered))
+	for _, r := range offered {
+		if at[r.res.ID] == nil && r.res.ID != 0 {
+			at[r.res.ID] = r
+			ids = append(ids, r.res.ID)
+		}
+	}
+	known, err := p.o.Site.Store.ByIDs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var owed []*store.Resource
+	var offers []*transfer.Offer
+	for _, res := range p.o.Site.Idle(known) {
+		w := merge.Effective(res.Wants)
+		if res.Work.Action != store.ActionFetch || w == nil {
+			continue
+		}
+		fits := slices.IndexFunc(at[res.ID].offers, func(o *transfer.Offer) bool { return o.Fits(w) })
+		if fits >= 0 {
+			owed, offers = append(owed, res), append(offers, at[res.ID].offers[fits])
+		}
+	}
+	p.o.Site.HandOffered(owed, offers)
+	return nil
 }

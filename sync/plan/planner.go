@@ -5,6 +5,7 @@ package plan
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 
 	"resyncd/store"
 	"resyncd/sync/merge"
@@ -33,7 +34,9 @@ type Entry struct {
 	// explained: a newer entry of its reading follows, so what this one contradicts is not asked.
 	explained bool
 	Note      *transfer.Note
-	Item      *Item // of a topic; then Baseline to Edge do not count
+	Offer     *transfer.Offer // its bytes are at hand
+	Offered   bool            // says nothing but Offer: other documents told what is wanted
+	Item      *Item           // of a topic; then Baseline to Edge do not count
 }
 
 // Options are the set and rules of a planner.
@@ -121,20 +124,20 @@ func (p *Planner) Add(ctx context.Context, e Entry) error {
 		p.order.jumps++
 	}
 	p.order.last = e.URI
-	if e.Baseline && p.inNoOrder() {
+	if e.Baseline && e.Offer == nil && p.inNoOrder() {
 		return p.gather(ctx, &e)
 	}
 	p.Batch = append(p.Batch, e)
 	if int64(len(p.Batch)) < p.room() {
 		return nil
 	}
-	if e.Baseline {
+	if e.Baseline || e.Offer != nil {
 		return p.plan(ctx)
 	}
 	return p.Flush(ctx)
 }
 
-// plan flushes entries of a baseline once there is room for their work. Others have the turn meanwhile.
+// plan flushes entries of a baseline or package once there is room for their work. Others have the turn meanwhile.
 func (p *Planner) plan(ctx context.Context) error {
 	if len(p.Batch) == 0 {
 		return nil
@@ -180,9 +183,19 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	if err != nil {
 		return err
 	}
+	var offered []*row
 	for i := range p.Batch {
-		p.merge(byURI[p.Batch[i].URI], &p.Batch[i])
+		e := &p.Batch[i]
+		r := byURI[e.URI]
+		if !e.Offered {
+			p.merge(r, e)
+		}
+		if e.Offer != nil {
+			r.offers = append(r.offers, e.Offer)
+			offered = append(offered, r)
+		}
 	}
+	p.Batch = slices.DeleteFunc(p.Batch, func(e Entry) bool { return e.Offered })
 	if p.o.Records {
 		if err := p.foldRecords(ctx, byURI, c); err != nil {
 			return err
@@ -199,8 +212,9 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 		p.o.Site.Progress(transfer.Progress{Listed: int64(len(p.Batch)), Done: p.Calm.Len - calm})
 	}
 	p.Batch = p.Batch[:0]
-	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
-		return nil
+	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 &&
+		len(c.Documents) == 0 {
+		return p.handOffered(ctx, nil, nil, offered)
 	}
 	urgent, err := p.foresee(ctx, c)
 	if err != nil {
@@ -208,6 +222,9 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	}
 	if err := p.o.Site.Store.Commit(ctx, c); err != nil {
 		p.o.Site.Fail(urgent)
+		return err
+	}
+	if err := p.handOffered(ctx, c, rows, offered); err != nil {
 		return err
 	}
 	if len(rows) > 0 {
@@ -231,8 +248,9 @@ type row struct {
 	// newest is the newest version that the reading told behind the entry at hand.
 	newest store.Version
 	// told is the last entry with the row's own instant; a second one is news.
-	told store.Version
-	note *transfer.Note // of the notification that asked
+	told   store.Version
+	note   *transfer.Note // of the notification that asked
+	offers []*transfer.Offer
 	// The rest is for topics: content, preferred key, edits of a record.
 	content []byte
 	natural string

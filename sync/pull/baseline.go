@@ -75,7 +75,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 		defer p.Keep()()
 	}
 	defer p.Plan.Release() // on errors, entries still gathered are dropped and the list is read again
-	tour, err := p.readerPast(o.uncached).Walk(ctx, *list, rsdoc.KindResourceList, b)
+	tour, err := p.walk(ctx, o.uncached, *list, kindOf(list, rsdoc.KindResourceList), b)
 	switch {
 	case errors.Is(err, errOld):
 		p.Out.Usable = true
@@ -102,6 +102,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 		if err := b.finish(ctx, tour); err != nil {
 			return err
 		}
+		p.forgetManifests(ctx, b.docs)
 	}
 	if b.failed != nil {
 		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", b.failed))
@@ -136,17 +137,14 @@ func (b *Baseline) Open(ctx context.Context) error {
 
 // Enter implements destination.Visitor.
 func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (bool, error) {
-	if !b.o.Changed || b.begun {
-		return true, nil
+	doc, err := b.choosePart(ctx, part, b.Set.Resources == 0)
+	if err != nil || !b.o.Changed || b.begun {
+		return true, err
 	}
 	if part.Parent != "" && !part.NotModified {
 		return true, b.Open(ctx) // the index changed: all its parts are read
 	}
-	doc, err := b.Document(ctx, part.URL)
-	switch {
-	case err != nil:
-		return false, err
-	case !doc.Complete:
+	if !doc.Complete {
 		return true, nil
 	}
 	if part.Parent != "" {
@@ -156,7 +154,7 @@ func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (bool, err
 			return false, err
 		case index.URL == "" || doc.Read < index.Read:
 			return true, nil // no baseline was completed since the index changed
-		case linksOf(doc).Dated:
+		case linksOf(doc).Dated, part.Inside() && same(part.Package, &doc):
 			return false, nil // the unchanged index dates this part before its last reading
 		}
 	}
@@ -177,7 +175,7 @@ func dates(part *destination.Part) bool {
 func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destination.List) error {
 	if l.Head == nil {
 		doc, err := b.Document(ctx, part.URL)
-		doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
+		doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.ofPackage(part, doc).body()
 		b.pending.Documents = append(b.pending.Documents, doc)
 		return err
 	}
@@ -194,9 +192,20 @@ func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destinat
 		if e.Fault != "" {
 			asked++
 		}
-		return b.Plan.Add(ctx,
-			plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: r.Trusted, Hinted: e.Fault != ""})
+		offer := b.offer(part, e)
+		if offer != nil {
+			offer.Version = c.Version
+		}
+		return b.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: r.Trusted,
+			Hinted: e.Fault != "", Offer: offer})
 	})
+	if err != nil {
+		return err
+	}
+	if err := b.usedUp(ctx); err != nil {
+		return err
+	}
+	row, err := b.Document(ctx, part.URL)
 	if err != nil {
 		return err
 	}
@@ -206,8 +215,9 @@ func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destinat
 	}
 	b.reading = snapshotOf{}
 	doc := b.NewDocument(part.URL, string(rsdoc.KindResourceList))
-	doc.ETag, doc.LastModified = parsed.Lasting(part.ETag, part.LastModified, b.answered(part.Date))
-	doc.SetID, doc.At, doc.Complete, doc.Body = b.Set.ID, r.At, unread == 0, listLinks{Dated: dates(part)}.body()
+	doc.ETag, doc.LastModified = parsed.Lasting(part.ETag, part.LastModified, b.clock(part))
+	doc.SetID, doc.At, doc.Complete = b.Set.ID, r.At, unread == 0
+	doc.Body = listLinks{Dated: dates(part)}.ofPackage(part, row).body()
 	b.docs = append(b.docs, doc)
 	return nil
 }
@@ -228,7 +238,7 @@ func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case part.At.Known() && at < store.Micros(part.At):
 		b.torn = true // parts of two generations are no snapshot
 	}
-	if at.Known() && at > b.answered(part.Date)+merge.Skew {
+	if at.Known() && at > b.clock(part)+merge.Skew {
 		// such a floor would shut out every change until then (F40, F74)
 		b.Log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
@@ -299,7 +309,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 // estimate replaces a missing at by the earlier clock, which claims no change not told yet (coverage.md 2).
 func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	const margin = 5 * 60 * 1e6
-	answered, own := b.answered(part.Date), b.LocalNow()
+	answered, own := b.clock(part), b.LocalNow()
 	if lm, ok := parsed.HTTPTime(part.LastModified); ok && lm <= answered {
 		return min(lm, own)
 	}

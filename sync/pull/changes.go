@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 
 	"resyncd/destination"
@@ -15,6 +16,7 @@ import (
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
 	"resyncd/sync/plan"
+	"resyncd/sync/transfer"
 )
 
 // changeBuffer is how many entries wait until the style of dating is known. It bounds the memory of any list.
@@ -24,7 +26,7 @@ const changeBuffer = 20_000
 func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
 	p.chain.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}
-	if err := p.walkChanges(ctx, ref, rsdoc.KindChangeList, v); err != nil {
+	if err := p.walkChanges(ctx, ref, kindOf(&ref, rsdoc.KindChangeList), v); err != nil {
 		return err
 	}
 	_, hole := p.Cover.FirstHole()
@@ -46,8 +48,21 @@ func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
 	return p.walkChanges(ctx, *ref, rsdoc.KindChangeListArchive, &changeReader{p: p, archive: true, hole: hole})
 }
 
+// fromDumps reads the Change Dumps that stand beside the lists.
+func (p *Puller) fromDumps(ctx context.Context, hole store.Interval) error {
+	for _, ref := range []*destination.Ref{p.Offer.ChangeDump, p.Offer.ChangeDumpArchive} {
+		if ref == nil || ref == p.Offer.ChangeList || p.covered(hole.Until) {
+			continue
+		}
+		if err := p.walkChanges(ctx, *ref, ref.Kind, &changeReader{p: p, archive: true, hole: hole}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
-	tour, err := p.readerPast(v.uncached).Walk(ctx, ref, kind, v)
+	tour, err := p.walk(ctx, v.uncached, ref, kind, v)
 	if err != nil {
 		return err
 	}
@@ -103,6 +118,18 @@ type listLinks struct {
 	Archives string `json:"archives,omitempty"`
 	Early    bool   `json:"early,omitempty"` // closed, but written before its until
 	Dated    bool   `json:"dated,omitempty"` // a change gets a new date in the index
+	// Of a package: how its dump described it, its length once it is whole, and why it cannot be used.
+	Said  string `json:"said,omitempty"`
+	Held  int64  `json:"held,omitempty"`
+	Fault string `json:"fault,omitempty"`
+}
+
+// ofPackage adds what is known of the package that a manifest lies in.
+func (l listLinks) ofPackage(part *destination.Part, doc store.Document) listLinks {
+	if part.Inside() {
+		l.Said, l.Held = said(part.Package), linksOf(doc).Held
+	}
+	return l
 }
 
 func (l listLinks) body() []byte {
@@ -123,7 +150,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 		}
 		return true, nil
 	}
-	doc, err := v.p.Document(ctx, part.URL)
+	doc, err := v.p.choosePart(ctx, part, from.Known() && pos.Known() && from >= pos)
 	if err != nil {
 		return false, err
 	}
@@ -132,6 +159,10 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 	switch {
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
 		return false, nil // a list that begins at the position is read
+	case known && part.Inside() && same(part.Package, &doc):
+		v.note(doc, v.p.SourceNow())
+		v.p.sawList(doc, v.archive, nil, false)
+		return false, nil // a package is never read again while its dump says the same of it
 	case !known || v.uncached:
 		return true, nil
 	}
@@ -176,6 +207,11 @@ func (v *changeReader) note(doc store.Document, now store.Micros) {
 	}
 }
 
+// Manifest implements destination.Packages.
+func (v *changeReader) Manifest(ctx context.Context, part *destination.Part) (io.ReadCloser, error, error) {
+	return v.p.Manifest(ctx, part)
+}
+
 // List implements destination.Visitor. A list proves nothing before its end.
 func (v *changeReader) List(ctx context.Context, part *destination.Part, l *destination.List) error {
 	p := v.p
@@ -183,7 +219,7 @@ func (v *changeReader) List(ctx context.Context, part *destination.Part, l *dest
 	if err != nil {
 		return err
 	}
-	c := &changeList{changeReader: v, part: part, now: p.answered(part.Date), prev: prev}
+	c := &changeList{changeReader: v, part: part, was: prev, now: p.clock(part), prev: prev}
 	if l.Head == nil {
 		v.note(prev, c.now)
 		if v.fresh(prev) {
@@ -205,7 +241,7 @@ func (v *changeReader) List(ctx context.Context, part *destination.Part, l *dest
 	}
 	c.sought, p.Plan.Lag = p.seek(), p.lagSince(c.prev)
 	c.placer = merge.NewPlacer(merge.PlacerHead{
-		From: c.from, Until: store.Micros(l.Head.Until), Read: c.now, Document: id, Reading: merge.NewReading(),
+		From: c.from, Until: c.until(l), Read: c.now, Document: id, Reading: merge.NewReading(),
 	})
 	if err := l.Each(func(e *rsdoc.Entry) error { return c.entry(ctx, e) }); err != nil {
 		return err
@@ -214,7 +250,21 @@ func (v *changeReader) List(ctx context.Context, part *destination.Part, l *dest
 		return err
 	}
 	c.end(l)
-	return nil
+	if part.Package == nil {
+		return nil
+	}
+	// A kill must not cost the packages before.
+	documents := &store.Commit{Claim: p.Claim, Documents: p.pending.Documents, Spans: p.pending.Spans}
+	p.pending.Documents, p.pending.Spans = nil, nil
+	return cmp.Or(p.usedUp(ctx), p.Plan.FlushWith(ctx, documents))
+}
+
+// until is the end of a list. That of a package may stand in its dump only.
+func (c *changeList) until(l *destination.List) store.Micros {
+	if !l.Head.Until.Known() && c.part.Package != nil {
+		return store.Micros(c.part.Until)
+	}
+	return store.Micros(l.Head.Until)
 }
 
 // changeList is one reading of a list.
@@ -223,9 +273,11 @@ type changeList struct {
 	part   *destination.Part
 	now    store.Micros   // by the Source's clock; later times prove nothing
 	prev   store.Document // its last complete reading
+	was    store.Document // its row
 	from   store.Micros
 	placer *merge.Placer
 	buf    []parsed.Change
+	offers []*transfer.Offer // of buf
 	n      int64
 	asked  int64 // faulty entries with a readable URI
 	// sought are the announcements behind the holes, by hole.
@@ -238,7 +290,7 @@ func (c *changeList) entry(ctx context.Context, e *rsdoc.Entry) error {
 			return err
 		}
 	}
-	c.buf = append(c.buf, parsed.ChangeOf(e))
+	c.buf, c.offers = append(c.buf, parsed.ChangeOf(e)), append(c.offers, c.p.offer(c.part, e))
 	if c.n++; e.Fault != "" {
 		c.asked++
 		return nil
@@ -256,12 +308,15 @@ func (c *changeList) place(ctx context.Context) error {
 	for i := range c.buf {
 		b := &c.buf[i]
 		c.p.listed(b.Cand.Version)
-		e := plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: c.untold(b.Cand.Version)}
+		e := plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: c.untold(b.Cand.Version), Offer: c.offers[i]}
+		if e.Offer != nil {
+			e.Offer.Version = b.Cand.Version
+		}
 		if err := c.p.Plan.Add(ctx, e); err != nil {
 			return err
 		}
 	}
-	c.buf = c.buf[:0]
+	c.buf, c.offers = c.buf[:0], c.offers[:0]
 	return nil
 }
 
@@ -289,7 +344,7 @@ func (c *changeList) end(l *destination.List) {
 		c.err = cmp.Or(c.err, flaw)
 		c.from = store.NoTime
 	}
-	until := store.Micros(l.Head.Until)
+	until := c.until(l)
 	if until.Known() && until > c.now+merge.DateCut { // the list cannot tell of changes to come
 		p.Log.Info(
 			"a Change List is said to be closed at a time that is still to come; it is taken for an open one",
@@ -297,10 +352,10 @@ func (c *changeList) end(l *destination.List) {
 		until = store.NoTime
 	}
 	var links listLinks
-	if l, ok := l.Head.Link(rsdoc.RelArchives); ok {
+	if l, ok := l.Head.Link(rsdoc.RelArchives); ok && part.Package == nil {
 		links.Archives = l.Href
 	}
-	if l, ok := l.Head.Link(rsdoc.RelIndex); ok {
+	if l, ok := l.Head.Link(rsdoc.RelIndex); ok && part.Package == nil {
 		links.Index = l.Href
 	}
 	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
@@ -312,12 +367,15 @@ func (c *changeList) end(l *destination.List) {
 		doc.ETag, doc.LastModified = "", "" // a change in the same second would answer 304
 	}
 	doc.SetID, doc.From, doc.Until, doc.LastEntry = p.Set.ID, c.from, until, c.placer.Last()
-	doc.Entries, doc.Body = c.n, links.body()
+	doc.Entries, doc.Body = c.n, links.ofPackage(part, c.was).body()
 	doc.Complete = flaw == nil && // a 304 would hide the correction
 		(c.from.Known() || c.archive || !c.unreached(doc))
 	p.pending.Documents = append(p.pending.Documents, doc)
 	kind := store.SpanChangeList
-	if c.archive {
+	switch {
+	case part.Package != nil:
+		kind = store.SpanChangeDump
+	case c.archive:
 		kind = store.SpanArchive
 	}
 	if iv := covers(doc); coverage.Usable(iv) {

@@ -43,6 +43,9 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 			err = p.fromArchives(ctx, u.hole)
 		}
 		by := coverage.ByArchive
+		if err == nil && !p.covered(u.hole.Until) {
+			by, err = coverage.ByChangeDump, p.fromDumps(ctx, u.hole)
+		}
 		if err == nil && !p.covered(u.hole.Until) && p.Out.Kind != "baseline" {
 			by = coverage.ByBaseline
 			err = p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: u.hole.From})
@@ -96,6 +99,12 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 	}
 	if p.covered(hole.Until) {
 		return p.closeGap(ctx, gap, coverage.ByChangeList)
+	}
+	if err := p.fromDumps(ctx, hole); err != nil {
+		return err
+	}
+	if p.covered(hole.Until) {
+		return p.closeGap(ctx, gap, coverage.ByChangeDump)
 	}
 	return p.bridge(ctx, gap, hole)
 }
@@ -158,6 +167,9 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 
 // closed adds the end of a gap to the next commit of the set.
 func (p *Puller) closed(g *store.Gap, by string) {
+	if by == coverage.ByChangeList && p.Offer.ChangeList == p.Offer.ChangeDump {
+		by = coverage.ByChangeDump // there is no other list
+	}
 	g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.LocalNow()
 	p.pending.Gaps = append(p.pending.Gaps, g)
 	p.Out.GapsClosed++

@@ -33,7 +33,8 @@ type Puller struct {
 	Last   bool // no other set follows in this run
 	// shown replaces Plan.Seen for a complete feed.
 	shown func(*store.Resource, *store.Want) bool
-	freed bool // resources of a feed are no longer refused and need their bytes
+	inUse *staged // the package that offers are made of
+	freed bool    // resources of a feed are no longer refused and need their bytes
 }
 
 type listChain struct {
@@ -101,7 +102,9 @@ func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 }
 
 // Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
-func (p *Puller) Run(ctx context.Context) error { return inOrder(ctx, p.Start, p.read, p.look) }
+func (p *Puller) Run(ctx context.Context) error {
+	return inOrder(ctx, p.Start, p.read, p.useDumps, p.look)
+}
 
 func (p *Puller) read(ctx context.Context) error {
 	switch {
@@ -179,7 +182,7 @@ func (p *Puller) Start(ctx context.Context) error {
 		return err
 	}
 	if p.Offer.ChangeList == nil && p.Offer.ResourceList == nil && p.Offer.Topic == nil {
-		p.Fail(errors.New("the set offers neither a Resource List nor a Change List"))
+		p.Fail(errors.New("the set offers neither a Resource List nor a Change List, and no dump that `dumps` lets be read"))
 	}
 	followed := map[rsdoc.Kind]*destination.Ref{
 		rsdoc.KindResourceList: p.Offer.ResourceList, rsdoc.KindChangeList: p.Offer.ChangeList,

@@ -99,7 +99,27 @@ type Observer struct {
 	Gap     func(store.Gap)      // found, changed or ended; a false alarm has no ClosedBy
 	Skipped func(n int64)        // unreadable entries that were left out (F46)
 	Rotten  func(n int64)        // damaged mirror files (F13), which are fetched anew
+	Package func(PackageProgress)
 }
+
+// PackageProgress is how a package of a dump comes along.
+type PackageProgress struct {
+	URL          string
+	Bytes, Total int64 // at hand; -1 unknown
+	Members      int64
+	State        PackageState
+}
+
+// PackageState is a point in the life of a package.
+type PackageState string
+
+// The states of packages. One that is used up was the last in use, or is followed by the next.
+const (
+	PackageComing PackageState = "downloading"
+	PackageInUse  PackageState = "in use"
+	PackageUsed   PackageState = "used"
+	PackageFailed PackageState = "failed"
+)
 
 // Settled is how the work on one resource ended.
 type Settled struct {

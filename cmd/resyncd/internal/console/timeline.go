@@ -66,7 +66,7 @@ var evidence = [...]struct {
 	name string
 }{
 	{store.SpanNotification, "Notifications"}, {store.SpanFeed, "Feed"}, {store.SpanChangeList, "Change Lists"},
-	{store.SpanArchive, "Archives"}, {store.SpanBaseline, "Baselines"},
+	{store.SpanArchive, "Archives"}, {store.SpanChangeDump, "Change Dumps"}, {store.SpanBaseline, "Baselines"},
 }
 
 func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeline) *timelineView {

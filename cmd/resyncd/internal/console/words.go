@@ -276,5 +276,6 @@ var gapWords = map[store.GapState]Finding{
 // closers are what closes gaps.
 var closers = map[string]string{
 	coverage.ByNotification: "a late notification", coverage.ByChangeList: "a Change List",
-	coverage.ByArchive: "an archived Change List", coverage.ByBaseline: "a baseline",
+	coverage.ByArchive: "an archived Change List", coverage.ByChangeDump: "a Change Dump",
+	coverage.ByBaseline: "a baseline",
 }

@@ -1,0 +1,371 @@
+package pull
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
+)
+
+// A dump brings the bytes of many wants at once. Where there is a list, it says what is wanted, and packages are chosen
+// by what they save (useDumps); where there is none, the manifests are the list, and a dump is read as an index of them.
+
+const (
+	dumpsAuto   = "auto"
+	dumpsAlways = "always"
+)
+
+// UsesDumps reports whether packages may be read at all.
+func (t *Target) UsesDumps() bool { return t.Dumps == dumpsAuto || t.Dumps == dumpsAlways }
+
+// FollowDumps has a set without lists followed by its dumps, and hides dumps that may not be read.
+func (t *Target) FollowDumps(o *destination.SetOffer) {
+	if !t.UsesDumps() {
+		o.ResourceDump, o.ChangeDump, o.ChangeDumpArchive = nil, nil, nil
+	}
+	if o.ResourceList == nil {
+		o.ResourceList = o.ResourceDump
+	}
+	if o.ChangeList == nil {
+		o.ChangeList = o.ChangeDump
+	}
+}
+
+// HasDumps reports whether packages may bring rows of the set.
+func (p *Puller) HasDumps() bool { return !p.Dry && cmp.Or(p.Offer.ResourceDump, p.Offer.ChangeDump) != nil }
+
+// DropSpools removes packages and manifests that no pull has come back to.
+func (s *Source) DropSpools(ctx context.Context) error {
+	m := s.Target.Mirror
+	if m == nil {
+		return nil
+	}
+	return m.Spools(ctx, func(name string, changed time.Time) error {
+		if s.Target.UsesDumps() && s.Now().Sub(changed) < spoolFor {
+			return nil
+		}
+		if old, err := m.Spool(ctx, name); err == nil { // ErrExists: it is in use
+			_ = old.Discard()
+		}
+		return nil
+	})
+}
+
+// kindOf is how a list is walked, which may be a dump in its place.
+func kindOf(ref *destination.Ref, list rsdoc.Kind) rsdoc.Kind {
+	if ref.Kind == rsdoc.KindResourceDump || ref.Kind == rsdoc.KindChangeDump {
+		return ref.Kind
+	}
+	return list
+}
+
+// choosePart returns the row of a part. Of a package the manifest inside is read where all of it is wanted anyway, or
+// where that was read before; else its `contents`.
+func (p *Puller) choosePart(ctx context.Context, part *destination.Part, all bool) (store.Document, error) {
+	if part.Package != nil && !part.Inside() {
+		doc, err := p.Document(ctx, part.Package.URL)
+		read := doc.Complete && same(part.Package, &doc)
+		if err != nil || read || all && !p.Dry && !p.isFaulty(part.Package, &doc) {
+			part.URL = part.Package.URL
+			return doc, err
+		}
+	}
+	return p.Document(ctx, part.URL)
+}
+
+// useDumps has packages bring what is owed where that saves requests, and then lets all other rows go.
+func (p *Puller) useDumps(ctx context.Context) error {
+	defer p.Release()
+	if !p.HasDumps() {
+		return nil
+	}
+	u, err := p.owing(ctx)
+	if err != nil {
+		return err
+	}
+	dumps := []*destination.Ref{p.Offer.ChangeDump, p.Offer.ResourceDump}
+	if u.listed > 0 {
+		dumps[0], dumps[1] = dumps[1], dumps[0]
+	}
+	for _, dump := range dumps {
+		if dump == nil || u.owed == 0 {
+			continue
+		}
+		if err := p.useDump(ctx, dump, u); err != nil {
+			return err
+		}
+		if u, err = p.owing(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// owing is what no transport has tried yet. What failed before is left to its own time.
+type owing struct {
+	owed, listed int64           // rows; those of a baseline
+	oldest       store.Micros    // version
+	begun        map[string]bool // spools
+}
+
+func (p *Puller) owing(ctx context.Context) (u owing, err error) {
+	if err := p.awaitUse(ctx); err != nil {
+		return u, err
+	}
+	u.oldest, u.begun = store.NoTime, map[string]bool{}
+	err = p.Target.Mirror.Spools(ctx, func(name string, _ time.Time) error {
+		u.begun[name] = true
+		return nil
+	})
+	if err != nil {
+		return u, err
+	}
+	for r, err := range p.Owed(store.ActionFetch).All(ctx) {
+		if err != nil {
+			return u, err
+		}
+		if w := p.untried(r); w != nil {
+			u.owed++
+			if w.Generation > 0 {
+				u.listed++
+			}
+			u.oldest = store.Earliest(u.oldest, w.Version.From)
+		}
+	}
+	return u, nil
+}
+
+func (p *Puller) untried(r *store.Resource) *store.Want {
+	w := r.WantFor(p.Set.ID)
+	if w == nil || w.State != store.WantPresent || w.Inline || r.Work.Action != store.ActionFetch ||
+		r.Work.Attempts > 0 || p.Busy(r.ID) {
+		return nil
+	}
+	return w
+}
+
+// dumpChoice is what was decided about a dump, and remembered, so that it is told once.
+type dumpChoice struct {
+	Use bool
+	Why string
+}
+
+func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) error {
+	always, changes := p.Target.Dumps == dumpsAlways, dump.Kind == rsdoc.KindChangeDump
+	choice := dumpChoice{Why: "few resources are owed"}
+	var use []destination.Ref
+	if u.owed > leastOwed || always {
+		packages, problem, err := p.Reader.Packages(ctx, *dump, dump.Kind)
+		if err != nil {
+			return err
+		}
+		if problem != nil {
+			p.Log.Warn("a dump could not be read; resources are asked for one by one",
+				"dump", fetch.RedactURL(dump.URL), "err", problem)
+		}
+		if use, choice.Why, err = p.choose(ctx, packages, changes, u); err != nil {
+			return err
+		}
+	}
+	choice.Use = len(use) > 0
+	var before dumpChoice
+	key := "choice of " + dump.URL
+	if _, err := p.RecallJSON(ctx, key, &before); err != nil {
+		return err
+	}
+	if before != choice {
+		p.rememberJSON(key, choice)
+		p.Log.Info("packages of a dump were considered", "dump", fetch.RedactURL(dump.URL), "used", len(use),
+			"owed", u.owed, "why", choice.Why)
+	}
+	for i := range use {
+		if err := p.bring(ctx, &use[i]); err != nil {
+			return err
+		}
+	}
+	return p.usedUp(ctx)
+}
+
+// leastOwed is what a dump and one package cost.
+const leastOwed = 2
+
+// mostlyOwed is the share of all that is wanted from which any package is worth its request.
+const mostlyOwed = 0.9
+
+// choose selects the packages that are worth it (contract.md 6), and says why, in words that stay from pull to pull.
+func (p *Puller) choose(
+	ctx context.Context, packages []destination.Ref, changes bool, u owing,
+) (use []destination.Ref, why string, err error) {
+	always := p.Target.Dumps == dumpsAlways
+	before := p.Holes.before.ProvenPosition()
+	share := float64(u.owed) / float64(u.owed+p.Set.Resources)
+	var cost int64
+	var can []destination.Ref
+	for _, ref := range packages {
+		doc, err := p.Document(ctx, ref.URL)
+		if err != nil {
+			return nil, "", err
+		}
+		contents := ref.Link(rsdoc.RelContents)
+		begun := linksOf(doc).Said == said(&ref) && u.begun[spoolName("", ref.URL)]
+		switch {
+		case p.isFaulty(&ref, &doc):
+			continue
+		case changes && ref.Until.Known() && u.oldest.Known() && store.Micros(ref.Until) < u.oldest:
+			continue // all of it is known
+		case !changes && u.listed == 0 && ref.At.Known() && store.Micros(ref.At) < u.oldest:
+			continue // all that is owed is newer
+		case begun || contents != "":
+		case linksOf(doc).Held > 0 && linksOf(doc).Said == said(&ref):
+			continue // it was read, and what it had wrong is owed
+		case changes && !always && !(before.Known() && ref.From.Known() && store.Micros(ref.From) >= before):
+			continue
+		case !changes && !always && share < mostlyOwed:
+			continue
+		}
+		if cost++; contents != "" && p.Set.Resources > 0 {
+			cost++
+		}
+		can = append(can, ref)
+	}
+	switch {
+	case len(packages) == 0:
+		return nil, "it has no packages", nil
+	case len(can) == 0:
+		return nil, "no package has enough of what is owed", nil
+	case !always && cost+1 > u.owed:
+		return nil, "its packages would cost more requests than the resources", nil
+	}
+	for i := range can {
+		worth, err := p.worth(ctx, &can[i], changes, always)
+		if err != nil {
+			return nil, "", err
+		}
+		if worth {
+			use = append(use, can[i])
+		}
+	}
+	if len(use) == 0 {
+		return nil, "no package has enough of what is owed", nil
+	}
+	return use, "they save requests", nil
+}
+
+// worth counts what is owed of what a package lists. Where nothing is mirrored, all of it is.
+func (p *Puller) worth(ctx context.Context, ref *destination.Ref, changes, always bool) (bool, error) {
+	contents := ref.Link(rsdoc.RelContents)
+	if contents == "" || p.Set.Resources == 0 {
+		return true, nil
+	}
+	v := &owedIn{p: p}
+	kind := rsdoc.KindResourceDumpManifest
+	if changes {
+		kind = rsdoc.KindChangeDumpManifest
+	}
+	if _, err := p.Reader.Walk(ctx, destination.Ref{URL: contents}, kind, v); err != nil {
+		return false, err
+	}
+	switch {
+	case v.failed:
+		return always, nil // without its contents nothing tells
+	case always || changes:
+		return v.owed > 0 && (always || v.owed > 1), nil
+	}
+	return v.owed > 1 && 2*v.owed >= v.listed, nil
+}
+
+// owedIn is a visitor of one manifest that counts what is owed.
+type owedIn struct {
+	p            *Puller
+	batch        []plan.Entry
+	listed, owed int64
+	failed       bool
+}
+
+// Enter implements destination.Visitor.
+func (*owedIn) Enter(context.Context, *destination.Part) (bool, error) { return true, nil }
+
+// Failed implements destination.Visitor.
+func (v *owedIn) Failed(_ context.Context, part *destination.Part, err error) error {
+	v.p.Log.Warn("the contents of a package cannot be read", "contents", fetch.RedactURL(part.URL), "err", err)
+	v.failed = true
+	return nil
+}
+
+// List implements destination.Visitor.
+func (v *owedIn) List(ctx context.Context, _ *destination.Part, l *destination.List) error {
+	v.listed, v.owed, v.batch = 0, 0, v.batch[:0]
+	err := l.Each(func(e *rsdoc.Entry) error {
+		if e.Fault == "" && e.Change != rsdoc.ChangeDeleted {
+			v.batch = append(v.batch, plan.Entry{URI: e.Loc, Cand: parsed.ContentOf(e)})
+		}
+		if len(v.batch) < SweepPage {
+			return nil
+		}
+		return v.look(ctx)
+	})
+	return cmp.Or(err, v.look(ctx))
+}
+
+func (v *owedIn) look(ctx context.Context) error {
+	uris := make([]string, len(v.batch))
+	for i := range v.batch {
+		uris[i] = v.batch[i].URI
+	}
+	rows, err := v.p.Store.Lookup(ctx, v.p.SourceID, v.p.Set.ID, uris)
+	for i, r := range rows {
+		v.listed++
+		if r == nil {
+			continue
+		}
+		w, c := v.p.untried(r), &v.batch[i].Cand
+		if w == nil {
+			continue
+		}
+		if agree, known := store.DigestsAgree(w.Digests, c.Digests); agree || !known {
+			v.owed++
+		}
+	}
+	v.batch = v.batch[:0]
+	return err
+}
+
+// bring stages a package and offers what it has. A fault of it costs GETs.
+func (p *Puller) bring(ctx context.Context, ref *destination.Ref) error {
+	s, fault, err := p.stage(ctx, ref, destination.Meta{}, false)
+	if err != nil || fault != nil {
+		return err
+	}
+	if err := p.use(ctx, s); err != nil {
+		return err
+	}
+	body, fault := s.manifest()
+	if fault == nil {
+		defer func() { _ = body.Close() }()
+		kind := rsdoc.KindResourceDumpManifest
+		if ref.Kind == rsdoc.KindChangeDumpManifest {
+			kind = ref.Kind
+		}
+		part := &destination.Part{Ref: *ref, Package: ref}
+		fault = destination.ReadList(body, ref.URL, kind, func(l *destination.List) error {
+			return l.Each(func(e *rsdoc.Entry) error {
+				o := p.offer(part, e)
+				if o == nil || err != nil {
+					return nil
+				}
+				err = p.Plan.Add(ctx, plan.Entry{URI: e.Loc, Offer: o, Offered: true})
+				return nil
+			})
+		})
+	}
+	if err = cmp.Or(err, p.usedUp(ctx)); err != nil || fault == nil {
+		return err
+	}
+	return p.faulty(ctx, ref, fault)
+}

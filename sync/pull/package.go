@@ -1,0 +1,392 @@
+package pull
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/destination/rspack"
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/parsed"
+	"resyncd/sync/transfer"
+)
+
+// A package is staged in a spool that outlives a kill, and used from there. What is known of it stands in the row of
+// its URL: the validators before its first byte, the length once it is whole, or why it cannot be used.
+
+const kindPackage = "package"
+
+// faultFor is how long a package that could not be used is left alone.
+const faultFor store.Micros = 24 * 3600 * 1e6
+
+// spoolFor is how long a spool that nothing needs is kept.
+const spoolFor = 72 * time.Hour
+
+// staged is a package that is opened.
+type staged struct {
+	ref    *destination.Ref
+	meta   destination.Meta
+	pack   *transfer.Package
+	zip    *rspack.Package
+	length int64
+	sealed bool
+}
+
+// said is how a dump describes a package: what was read of it counts for as long as that stays.
+func said(ref *destination.Ref) string {
+	return fmt.Sprint(ref.Length, ref.LastMod, ref.At, ref.From, ref.Until)
+}
+
+// same reports a package that is surely as it was when its row was written.
+func same(ref *destination.Ref, doc *store.Document) bool {
+	return ref.Length >= 0 && linksOf(*doc).Said == said(ref)
+}
+
+func spoolName(what, url string) string {
+	sum := sha256.Sum256([]byte(what + url))
+	return hex.EncodeToString(sum[:])
+}
+
+// stage brings a package, unless it answers 304 to the validators of ask. fault is why it cannot be used.
+func (p *Puller) stage(
+	ctx context.Context, ref *destination.Ref, ask destination.Meta, needed bool,
+) (s *staged, fault, err error) {
+	doc, err := p.Document(ctx, ref.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.isFaulty(ref, &doc) {
+		return nil, errors.New(linksOf(doc).Fault), nil
+	}
+	if doc.URL == "" {
+		doc = p.NewDocument(ref.URL, kindPackage)
+		doc.SetID = p.Set.ID
+	}
+	if s, fault, err = p.open(ctx, ref, ask, &doc); fault == nil || err != nil {
+		return s, nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	if needed && passing(fault) {
+		return nil, fault, nil // there is nothing else to go by, so the next pull goes on with it
+	}
+	return nil, fault, p.faulty(ctx, ref, fault)
+}
+
+// faulty has a package left alone for a while.
+func (p *Puller) faulty(ctx context.Context, ref *destination.Ref, fault error) error {
+	p.Log.Warn("a package cannot be used; its resources are asked for one by one",
+		"package", fetch.RedactURL(ref.URL), "err", fault)
+	p.Observe.Package(transfer.PackageProgress{URL: ref.URL, Total: ref.Length, State: transfer.PackageFailed})
+	doc := p.NewDocument(ref.URL, kindPackage)
+	doc.SetID, doc.Body = p.Set.ID, listLinks{Said: said(ref), Fault: fault.Error()}.body()
+	return p.noteDocument(ctx, doc)
+}
+
+// isFaulty reports a package that is left alone.
+func (p *Puller) isFaulty(ref *destination.Ref, doc *store.Document) bool {
+	known := linksOf(*doc)
+	return known.Fault != "" && known.Said == said(ref) && p.LocalNow()-doc.Read < faultFor
+}
+
+func passing(err error) bool {
+	switch fetch.KindOf(err) {
+	case fetch.Transient, fetch.Throttled, fetch.Stalled:
+		return true
+	}
+	return false
+}
+
+// noteDocument writes one row. It is Repeatable, because a power cut only costs a request.
+func (p *Puller) noteDocument(ctx context.Context, doc store.Document) error {
+	return p.Store.Commit(ctx,
+		&store.Commit{Claim: p.Claim, Repeatable: true, Documents: []store.Document{doc}})
+}
+
+// open opens the spool of a package, downloaded as far as needed. A spool that an earlier process left may be spoilt.
+func (p *Puller) open(
+	ctx context.Context, ref *destination.Ref, ask destination.Meta, doc *store.Document,
+) (s *staged, fault, err error) {
+	spool, err := p.Target.Mirror.Spool(ctx, spoolName("", ref.URL))
+	if err != nil {
+		return nil, err, nil
+	}
+	defer func() {
+		switch {
+		case s != nil && s.pack != nil:
+		case ctx.Err() != nil || passing(fault):
+			_ = spool.Close()
+		default:
+			_ = spool.Discard()
+		}
+	}()
+	s = &staged{ref: ref, meta: destination.Meta{ETag: doc.ETag, LastModified: doc.LastModified,
+		Date: rsdoc.Micros(doc.Read + p.Offset)}}
+	left := spool.Size() > 0
+	whole := left && spool.Size() == linksOf(*doc).Held
+	for {
+		if !whole {
+			fault, err = p.download(ctx, s, spool, ask, doc)
+		}
+		if fault != nil || err != nil || s.meta.NotModified {
+			break
+		}
+		if s.zip, fault = rspack.Open(spool, spool.Size(), rspack.Limits{}); fault == nil || !left {
+			break
+		}
+		if fault = spool.Reset(); fault != nil {
+			break
+		}
+		left, whole = false, false
+	}
+	if fault != nil || err != nil {
+		return nil, fault, err
+	}
+	if s.length = spool.Size(); !s.meta.NotModified {
+		s.pack = transfer.NewPackage(ref.URL, spool, s.zip, p.Log)
+	}
+	return s, nil, nil
+}
+
+// download writes what is missing of a package into its spool, within half of the room: its members need as much.
+func (p *Puller) download(
+	ctx context.Context, s *staged, spool blob.Spool, ask destination.Meta, doc *store.Document,
+) (fault, err error) {
+	room, ref := p.Target.MaxDump, s.ref
+	if free, _, err := p.Target.Mirror.Free(ctx); err == nil {
+		if half := int64(min(free/2, 1<<62)) + spool.Size()/2; room == 0 || half < room {
+			room = half
+		}
+	}
+	if ref.Length > room || room <= 0 {
+		return fmt.Errorf("%s has %d bytes, and there is room for %d: `max_dump`, or half of what the disk has free",
+			fetch.RedactURL(ref.URL), ref.Length, room), nil
+	}
+	opt := fetch.DownloadOptions{Resume: true, DeclaredLength: -1, Held: spool.Size()}
+	if linksOf(*doc).Said == said(ref) {
+		opt.HeldETag = doc.ETag
+	}
+	opt.Begins = func(i fetch.Info) error {
+		doc.ETag, doc.LastModified, doc.Complete, doc.Read = i.ETag, i.LastModified, false, p.LocalNow()
+		doc.Body = listLinks{Said: said(ref)}.body()
+		err = p.noteDocument(ctx, *doc)
+		return err
+	}
+	req := fetch.Request{URL: ref.URL, Policy: p.Means.Policy, MaxBytes: room}
+	if spool.Size() == 0 {
+		req.ETag, req.LastModified = ask.ETag, ask.LastModified
+	}
+	resume := p.Await()
+	res, fault := p.Means.Client.Download(ctx, req, p.watched(spool, ref), opt)
+	resume()
+	if fault != nil || err != nil {
+		return fault, err
+	}
+	s.meta = destination.Meta{ETag: res.ETag, LastModified: res.LastModified, NotModified: res.NotModified,
+		Date: rsdoc.MicrosOf(res.Date)}
+	if res.NotModified {
+		s.meta.ETag, s.meta.LastModified = ask.ETag, ask.LastModified
+		return nil, nil
+	}
+	doc.ETag, doc.LastModified = parsed.Lasting(res.ETag, res.LastModified, store.Micros(s.meta.Date))
+	doc.Body = listLinks{Said: said(ref), Held: spool.Size()}.body()
+	return nil, p.noteDocument(ctx, *doc)
+}
+
+// watched is a spool whose growth is told.
+type watched struct {
+	blob.Spool
+	told    transfer.PackageProgress
+	observe func(transfer.PackageProgress)
+}
+
+const toldEvery = 1 << 20 // bytes
+
+func (p *Puller) watched(spool blob.Spool, ref *destination.Ref) *watched {
+	w := &watched{Spool: spool, observe: p.Observe.Package,
+		told: transfer.PackageProgress{URL: ref.URL, Total: ref.Length, State: transfer.PackageComing}}
+	w.observe(w.told)
+	return w
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Spool.Write(b)
+	if size := w.Size(); size-w.told.Bytes >= toldEvery {
+		w.told.Bytes = size
+		w.observe(w.told)
+	}
+	return n, err
+}
+
+// Manifest implements destination.Packages. A manifest of a Resource Dump is kept until the baseline is complete, so
+// that a kill costs no package that was used up.
+func (p *Puller) Manifest(ctx context.Context, part *destination.Part) (body io.ReadCloser, fault, err error) {
+	if p.Dry {
+		return nil, errors.New("a dry run reads no packages"), nil
+	}
+	ask, used := part.Meta, false
+	var kept blob.Spool
+	if part.Kind != rsdoc.KindChangeDumpManifest {
+		if kept, fault = p.Target.Mirror.Spool(ctx, spoolName(keptManifest, part.URL)); fault != nil {
+			return nil, fault, nil
+		}
+		defer func() {
+			if body == nil {
+				_ = kept.Close()
+			}
+		}()
+		doc, err := p.Document(ctx, part.URL)
+		if err != nil {
+			return nil, nil, err
+		}
+		if used = ask.ETag+ask.LastModified == "" && kept.Size() > 0 && linksOf(doc).Held > 0; used {
+			ask.ETag, ask.LastModified = doc.ETag, doc.LastModified
+		}
+	}
+	s, fault, err := p.stage(ctx, part.Package, ask, true)
+	if fault != nil || err != nil {
+		return nil, fault, err
+	}
+	part.Meta = s.meta
+	switch {
+	case s.meta.NotModified && used:
+		part.NotModified = false
+	case s.meta.NotModified:
+		return nil, nil, nil
+	default:
+		if err := p.use(ctx, s); err != nil {
+			return nil, nil, err
+		}
+		body, fault = s.manifest()
+		if kept == nil || fault != nil {
+			return body, fault, nil
+		}
+		fault = kept.Reset()
+		if fault == nil {
+			_, fault = io.Copy(kept, body)
+		}
+		if _ = body.Close(); fault != nil {
+			body = nil
+			return nil, fault, nil
+		}
+	}
+	return keptBody{io.NewSectionReader(kept, 0, kept.Size()), kept}, nil, nil
+}
+
+const keptManifest = "manifest of "
+
+type keptBody struct {
+	io.Reader
+	io.Closer
+}
+
+// forgetManifests drops what was kept of the packages of a complete baseline.
+func (p *Puller) forgetManifests(ctx context.Context, docs []store.Document) {
+	for i := range docs {
+		if linksOf(docs[i]).Held == 0 {
+			continue
+		}
+		if kept, err := p.Target.Mirror.Spool(ctx, spoolName(keptManifest, docs[i].URL)); err == nil {
+			_ = kept.Discard() // or it is dropped for its age
+		}
+	}
+}
+
+func (s *staged) manifest() (io.ReadCloser, error) {
+	m, err := s.zip.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	return s.zip.Reader(m)
+}
+
+// use makes offers of a package from now on. The one before has to be used up, so that there are never more than two.
+func (p *Puller) use(ctx context.Context, s *staged) error {
+	if err := p.awaitUse(ctx); err != nil {
+		s.pack.Seal()
+		return err
+	}
+	p.inUse = s
+	p.ReadPackage()
+	p.Observe.Package(transfer.PackageProgress{URL: s.ref.URL, Total: s.ref.Length, Bytes: s.length,
+		Members: int64(s.zip.Len()), State: transfer.PackageInUse})
+	return nil
+}
+
+// awaitUse waits until no package is in use.
+func (p *Puller) awaitUse(ctx context.Context) error {
+	if err := p.usedUp(ctx); err != nil || p.inUse == nil {
+		return err
+	}
+	defer p.Await()()
+	select {
+	case <-p.inUse.pack.Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// usedUp plans what waits and ends the offers of the package in use, if there is one.
+func (p *Puller) usedUp(ctx context.Context) error {
+	s := p.inUse
+	if s == nil || s.sealed {
+		return nil
+	}
+	err := p.Plan.PlanAll(ctx)
+	s.sealed = true
+	s.pack.Seal()
+	return err
+}
+
+// walk reads documents, and ends the offers of their packages.
+func (p *Puller) walk(ctx context.Context, past bool, ref destination.Ref, kind rsdoc.Kind,
+	v destination.Visitor) (destination.Tour, error) {
+	tour, err := p.readerPast(past).Walk(ctx, ref, kind, v)
+	if err != nil {
+		p.Plan.Batch = p.Plan.Batch[:0]
+	}
+	return tour, cmp.Or(err, p.usedUp(ctx))
+}
+
+// clock is the Source's time at which a document was read. A package may have been read long ago.
+func (p *Puller) clock(part *destination.Part) store.Micros {
+	if part.Inside() && part.Date.Known() {
+		return store.Micros(part.Date)
+	}
+	return p.answered(part.Date)
+}
+
+// offer is what the package in use has for an entry of its manifest; nil for nothing.
+func (p *Puller) offer(part *destination.Part, e *rsdoc.Entry) *transfer.Offer {
+	s := p.inUse
+	if s == nil || s.sealed || !part.Inside() || part.URL != s.ref.URL || e.Fault != "" {
+		return nil
+	}
+	o := &transfer.Offer{Package: s.pack, Length: e.Length, LastMod: store.Micros(e.LastMod),
+		Digests: parsed.ContentOf(e).Digests}
+	m, err := s.zip.Find(e.Path)
+	if there := e.Path != "" && err == nil; there {
+		o.Member = m
+	}
+	for i := range e.Links {
+		if l := &e.Links[i]; l.Rel == rsdoc.RelPatch && l.Path != "" && !o.HasPatch {
+			o.Patch, err = s.zip.Find(l.Path)
+			o.HasPatch = err == nil
+		}
+	}
+	if o.Member == (rspack.Member{}) && !o.HasPatch {
+		return nil // a missing member costs a GET
+	}
+	return o
+}
