@@ -40,7 +40,7 @@ func (f *fake) pack(path, manifest string, ms []member) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	put := func(name, body string) {
-		w, err := z.Create(name)
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name}) // stored
 		if err == nil {
 			_, err = w.Write([]byte(body))
 		}

@@ -9,6 +9,7 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
 	"resyncd/sync/plan"
 )
@@ -38,7 +39,9 @@ func (t *Target) FollowDumps(o *destination.SetOffer) {
 }
 
 // HasDumps reports whether packages may bring rows of the set.
-func (p *Puller) HasDumps() bool { return !p.Dry && cmp.Or(p.Offer.ResourceDump, p.Offer.ChangeDump) != nil }
+func (p *Puller) HasDumps() bool {
+	return !p.Dry && cmp.Or(p.Offer.ResourceDump, p.Offer.ChangeDump) != nil
+}
 
 // DropSpools removes packages and manifests that no pull has come back to.
 func (s *Source) DropSpools(ctx context.Context) error {
@@ -109,8 +112,9 @@ func (p *Puller) useDumps(ctx context.Context) error {
 
 // owing is what no transport has tried yet. What failed before is left to its own time.
 type owing struct {
-	owed, listed int64           // rows; those of a baseline
-	oldest       store.Micros    // version
+	owed, listed int64 // rows; those of a baseline
+	right        int64 // resources that are as wanted
+	oldest       store.Micros
 	begun        map[string]bool // spools
 }
 
@@ -126,11 +130,20 @@ func (p *Puller) owing(ctx context.Context) (u owing, err error) {
 	if err != nil {
 		return u, err
 	}
+	set, err := p.Store.EnsureSet(ctx, p.Claim, p.Set.CapabilityList)
+	if err != nil {
+		return u, err
+	}
+	u.right = set.Resources
 	for r, err := range p.Owed(store.ActionFetch).All(ctx) {
 		if err != nil {
 			return u, err
 		}
-		if w := p.untried(r); w != nil {
+		w := r.WantFor(p.Set.ID)
+		if w != nil && merge.Counted(w, &r.Have).Resources > 0 {
+			u.right--
+		}
+		if w = p.untried(r); w != nil {
 			u.owed++
 			if w.Generation > 0 {
 				u.listed++
@@ -204,7 +217,7 @@ func (p *Puller) choose(
 ) (use []destination.Ref, why string, err error) {
 	always := p.Target.Dumps == dumpsAlways
 	before := p.Holes.before.ProvenPosition()
-	share := float64(u.owed) / float64(u.owed+p.Set.Resources)
+	share := float64(u.owed) / float64(u.owed+u.right)
 	var cost int64
 	var can []destination.Ref
 	for _, ref := range packages {
@@ -229,7 +242,7 @@ func (p *Puller) choose(
 		case !changes && !always && share < mostlyOwed:
 			continue
 		}
-		if cost++; contents != "" && p.Set.Resources > 0 {
+		if cost++; contents != "" && u.right > 0 {
 			cost++
 		}
 		can = append(can, ref)
@@ -243,9 +256,11 @@ func (p *Puller) choose(
 		return nil, "its packages would cost more requests than the resources", nil
 	}
 	for i := range can {
-		worth, err := p.worth(ctx, &can[i], changes, always)
-		if err != nil {
-			return nil, "", err
+		worth := u.right == 0 || can[i].Link(rsdoc.RelContents) == ""
+		if !worth {
+			if worth, err = p.worth(ctx, &can[i], changes, always); err != nil {
+				return nil, "", err
+			}
 		}
 		if worth {
 			use = append(use, can[i])
@@ -257,18 +272,14 @@ func (p *Puller) choose(
 	return use, "they save requests", nil
 }
 
-// worth counts what is owed of what a package lists. Where nothing is mirrored, all of it is.
+// worth counts what is owed of what the `contents` of a package lists.
 func (p *Puller) worth(ctx context.Context, ref *destination.Ref, changes, always bool) (bool, error) {
-	contents := ref.Link(rsdoc.RelContents)
-	if contents == "" || p.Set.Resources == 0 {
-		return true, nil
-	}
 	v := &owedIn{p: p}
 	kind := rsdoc.KindResourceDumpManifest
 	if changes {
 		kind = rsdoc.KindChangeDumpManifest
 	}
-	if _, err := p.Reader.Walk(ctx, destination.Ref{URL: contents}, kind, v); err != nil {
+	if _, err := p.Reader.Walk(ctx, destination.Ref{URL: ref.Link(rsdoc.RelContents)}, kind, v); err != nil {
 		return false, err
 	}
 	switch {

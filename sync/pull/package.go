@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -313,6 +312,7 @@ func (s *staged) manifest() (io.ReadCloser, error) {
 // use makes offers of a package from now on. The one before has to be used up, so that there are never more than two.
 func (p *Puller) use(ctx context.Context, s *staged) error {
 	if err := p.awaitUse(ctx); err != nil {
+		s.pack.Keep()
 		s.pack.Seal()
 		return err
 	}
@@ -344,7 +344,9 @@ func (p *Puller) usedUp(ctx context.Context) error {
 		return nil
 	}
 	err := p.Plan.PlanAll(ctx)
-	s.sealed = true
+	if s.sealed = true; err != nil {
+		s.pack.Keep()
+	}
 	s.pack.Seal()
 	return err
 }
@@ -353,10 +355,15 @@ func (p *Puller) usedUp(ctx context.Context) error {
 func (p *Puller) walk(ctx context.Context, past bool, ref destination.Ref, kind rsdoc.Kind,
 	v destination.Visitor) (destination.Tour, error) {
 	tour, err := p.readerPast(past).Walk(ctx, ref, kind, v)
-	if err != nil {
-		p.Plan.Batch = p.Plan.Batch[:0]
+	if err == nil {
+		return tour, p.usedUp(ctx)
 	}
-	return tour, cmp.Or(err, p.usedUp(ctx))
+	if s := p.inUse; s != nil && !s.sealed {
+		p.Plan.Batch, s.sealed = p.Plan.Batch[:0], true
+		s.pack.Keep()
+		s.pack.Seal()
+	}
+	return tour, err
 }
 
 // clock is the Source's time at which a document was read. A package may have been read long ago.

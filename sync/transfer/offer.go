@@ -43,6 +43,7 @@ type Package struct {
 	log    *slog.Logger
 	users  atomic.Int64 // offers, and who makes them
 	spoilt atomic.Int64 // members that could not be used
+	kept   atomic.Bool  // the spool outlives the package
 	done   chan struct{}
 }
 
@@ -55,6 +56,9 @@ func NewPackage(url string, spool blob.Spool, z *rspack.Package, log *slog.Logge
 
 // Seal says, once, that no more offers are made.
 func (p *Package) Seal() { p.release() }
+
+// Keep has the spool stay for a later run, because this one ends.
+func (p *Package) Keep() { p.kept.Store(true) }
 
 // Done is closed once the package is discarded.
 func (p *Package) Done() <-chan struct{} { return p.done }
@@ -71,7 +75,11 @@ func (p *Package) discard() {
 		p.log.Warn("members of a package could not be used; their resources were asked for one by one",
 			"package", url, "members", n)
 	}
-	if err := p.spool.Discard(); err != nil {
+	end := p.spool.Discard
+	if p.kept.Load() {
+		end = p.spool.Close
+	}
+	if err := end(); err != nil {
 		p.log.Warn("a used package could not be removed; a later run removes it", "package", url, "err", err)
 	}
 	close(p.done)

@@ -150,6 +150,9 @@ func (w *Workset) Take() {
 func (w *Workset) Clear() {
 	w.mu.Lock()
 	defer w.unlock()
+	for _, o := range w.offers.rows {
+		o.Package.Keep()
+	}
 	w.dropAll()
 	w.open = false
 	clear(w.flight)
