@@ -198,7 +198,7 @@ func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) er
 			"owed", u.owed, "why", choice.Why)
 	}
 	for i := range use {
-		if err := p.bring(ctx, &use[i]); err != nil {
+		if err := p.bring(ctx, &use[i], manifestOf(changes)); err != nil {
 			return err
 		}
 	}
@@ -272,14 +272,18 @@ func (p *Puller) choose(
 	return use, "they save requests", nil
 }
 
+func manifestOf(changes bool) rsdoc.Kind {
+	if changes {
+		return rsdoc.KindChangeDumpManifest
+	}
+	return rsdoc.KindResourceDumpManifest
+}
+
 // worth counts what is owed of what the `contents` of a package lists.
 func (p *Puller) worth(ctx context.Context, ref *destination.Ref, changes, always bool) (bool, error) {
 	v := &owedIn{p: p}
-	kind := rsdoc.KindResourceDumpManifest
-	if changes {
-		kind = rsdoc.KindChangeDumpManifest
-	}
-	if _, err := p.Reader.Walk(ctx, destination.Ref{URL: ref.Link(rsdoc.RelContents)}, kind, v); err != nil {
+	contents := destination.Ref{URL: ref.Link(rsdoc.RelContents)}
+	if _, err := p.Reader.Walk(ctx, contents, manifestOf(changes), v); err != nil {
 		return false, err
 	}
 	switch {
@@ -348,7 +352,7 @@ func (v *owedIn) look(ctx context.Context) error {
 }
 
 // bring stages a package and offers what it has. A fault of it costs GETs.
-func (p *Puller) bring(ctx context.Context, ref *destination.Ref) error {
+func (p *Puller) bring(ctx context.Context, ref *destination.Ref, kind rsdoc.Kind) error {
 	s, fault, err := p.stage(ctx, ref, destination.Meta{}, false)
 	if err != nil || fault != nil {
 		return err
@@ -359,10 +363,6 @@ func (p *Puller) bring(ctx context.Context, ref *destination.Ref) error {
 	body, fault := s.manifest()
 	if fault == nil {
 		defer func() { _ = body.Close() }()
-		kind := rsdoc.KindResourceDumpManifest
-		if ref.Kind == rsdoc.KindChangeDumpManifest {
-			kind = ref.Kind
-		}
 		part := &destination.Part{Ref: *ref, Package: ref}
 		fault = destination.ReadList(body, ref.URL, kind, func(l *destination.List) error {
 			return l.Each(func(e *rsdoc.Entry) error {

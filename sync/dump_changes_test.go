@@ -1,0 +1,187 @@
+package sync
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// changeDump publishes packages of changes, each [from, until] in minutes.
+type changeDump struct {
+	*fake
+	entries  []string
+	contents bool
+}
+
+func (d *changeDump) add(at string, from, until int, ms ...member) {
+	attributes := fmt.Sprintf(`from="%s" until="%s"`, when(from), when(until))
+	path, c := at+fmt.Sprintf("%d.zip", from), ""
+	m := d.manifest("changedump-manifest", attributes, ms)
+	body := d.pack(path, m, ms)
+	if d.contents {
+		c = at + fmt.Sprintf("%d.xml", from)
+		d.page(c, m)
+	}
+	d.entries = append(d.entries, d.packageEntry(path, c, attributes, len(body)))
+}
+
+func (d *changeDump) publish(path string) {
+	d.page(path, list("changedump", `from="`+when(0)+`"`, d.entries...))
+}
+
+func changes(ms []member, change string, minute int) []member {
+	out := slices.Clone(ms)
+	for i := range out {
+		out[i].md = fmt.Sprintf(`change="%s" datetime="%s"`, change, when(minute))
+	}
+	return out
+}
+
+func (f *fake) changeList(from int, until string, parts ...[]member) {
+	var entries []string
+	for _, ms := range parts {
+		for _, m := range ms {
+			entries = append(entries, f.entry(m.path, m.md+" "+fixity(m.body)))
+		}
+	}
+	f.page("/cl.xml", list("changelist", `from="`+when(from)+`"`+until, entries...))
+}
+
+// TestDumpClosesHole: what the Change List has lost a Change Dump still has, and it is told so.
+func TestDumpClosesHole(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{"changedump", "changedump-archive"} {
+		d := &changeDump{fake: dumped(t, "auto")}
+		d.set("resourcelist", "/rl.xml", "changelist", "/cl.xml", where, "/cd.xml")
+		base := members(5, 0)
+		d.resourceList(base...)
+		d.changeList(0, "")
+		d.one(true)
+		lost := changes(members(6, 10), "created", 20)
+		last := changes(members(1, 20), "created", 40)
+		d.add("/p", 0, 30, lost...)
+		d.publish("/cd.xml")
+		if where != "changedump" {
+			d.page("/old.xml", list("changedump", `from="`+when(0)+`" until="`+when(30)+`"`, d.entries...))
+			d.page("/cd.xml", list(where, "", d.entry("/old.xml", fmt.Sprintf(`from="%s" until="%s"`, when(0), when(30)))))
+		}
+		d.res("/r020", last[0].body)
+		d.changeList(30, "", last)
+		res := d.one(true)
+		if res.Kind != "incremental" || res.Fetched != 7 || res.GapsClosed != 1 {
+			t.Errorf("%s: %+v", where, res)
+		}
+		d.bringsAll("/r020")
+		d.holds(bodiesOf(slices.Concat(base, lost, last)...))
+		if by := d.closedBy(); by != "change-dump" {
+			t.Errorf("%s: closed by %q", where, by)
+		}
+		d.quietWith(5)
+	}
+}
+
+// closedBy is what closed the last gap.
+func (f *fake) closedBy() (by string) {
+	f.with(func(e *Engine, target Target) {
+		src, err := e.Store.Source(f.t.Context(), target.Name)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		sets, err := e.Store.Sets(f.t.Context(), src.ID)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		gaps, err := e.Store.Gaps(f.t.Context(), sets[0].ID)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, g := range gaps {
+			by = g.ClosedBy
+		}
+	})
+	return by
+}
+
+// TestBacklogByDump: a Change Dump brings a backlog where that costs fewer requests, and is not looked at for little.
+func TestBacklogByDump(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		mode     string
+		contents bool
+		news     int
+		packages int
+		gets     int
+	}{
+		{"many", "auto", false, 20, 1, 0},
+		{"many, with contents", "auto", true, 20, 1, 0},
+		{"two", "auto", false, 2, 0, 2},
+		{"one, always", "always", false, 1, 1, 0},
+		{"off", "off", true, 20, 0, 20},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := &changeDump{fake: dumped(t, tc.mode), contents: tc.contents}
+			d.set("resourcelist", "/rl.xml", "changelist", "/cl.xml", "changedump", "/cd.xml")
+			base := members(5, 0)
+			d.resourceList(base...)
+			before := changes(members(30, 50), "created", 5)
+			for _, m := range before {
+				d.res(m.path, m.body)
+			}
+			d.changeList(0, ` until="`+when(10)+`"`, before)
+			d.one(true)
+			news := changes(members(tc.news, 10), "created", 20)
+			d.add("/old", 0, 10, before...)
+			d.add("/p", 10, 30, news...)
+			d.publish("/cd.xml")
+			d.changeList(0, ` until="`+when(30)+`"`, before, news)
+			res := d.one(true)
+			gets, _ := d.gets()
+			if d.asksFor("/p10.zip") != tc.packages || d.asksFor("/old0.zip") != 0 || len(gets) != tc.gets ||
+				res.Fetched != int64(tc.news) {
+				t.Errorf("%d packages, %d one by one, %+v", d.asksFor("/p10.zip"), len(gets), res)
+			}
+			d.holds(bodiesOf(slices.Concat(base, before, news)...))
+			d.quiet()
+		})
+	}
+}
+
+// TestBrokenDumpSweepsNothing: a dump that stands for the list proves absence only if all of its packages were read.
+func TestBrokenDumpSweepsNothing(t *testing.T) {
+	t.Parallel()
+	f := dumped(t, "auto")
+	f.set("resourcedump", "/rd.xml")
+	one, two := members(20, 0), members(5, 20)
+	publish := func(at int, parts ...[]member) {
+		var entries []string
+		for i, ms := range parts {
+			path := fmt.Sprintf("/p%d-%d.zip", at, i)
+			body := f.pack(path, f.manifest("resourcedump-manifest", `at="`+when(at)+`"`, ms), ms)
+			entries = append(entries, f.packageEntry(path, "", "", len(body)))
+		}
+		f.page("/rd.xml", list("resourcedump", `at="`+when(at)+`"`, entries...))
+	}
+	publish(0, one, two)
+	f.one(true)
+	all := bodiesOf(slices.Concat(one, two)...)
+	publish(1, one, two[:4])
+	good := f.pages["/p1-1.zip"]
+	f.page("/p1-1.zip", "no package")
+	if res := f.one(false); res.Deleted != 0 || res.Problem == "" {
+		t.Errorf("%+v", res)
+	}
+	f.holds(all)
+	if res := f.one(false); f.asksFor("/p1-1.zip") != 0 || res.Deleted != 0 {
+		t.Errorf("asked for again: %+v", res)
+	}
+	publish(2, one, two[:4])
+	_ = good
+	if res := f.one(true); res.Deleted != 1 {
+		t.Errorf("%+v", res)
+	}
+	delete(all, "/r024")
+	f.holds(all)
+	f.quiet()
+}
