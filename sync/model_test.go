@@ -93,6 +93,10 @@ func newMachine(rt *rapid.T, folder string) *machine {
 	if keep > 0 && rapid.Bool().Draw(rt, "archive") {
 		o.Archive = 1000
 	}
+	dumps := rapid.SampledFrom([]string{"off", "off", "auto", "always"}).Draw(rt, "dumps")
+	if dumps != "off" {
+		o.Dumps, o.DumpSize = true, rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "dump size")
+	}
 	folder, err := os.MkdirTemp(folder, "model-")
 	if err != nil {
 		rt.Fatal(err)
@@ -100,6 +104,7 @@ func newMachine(rt *rapid.T, folder string) *machine {
 	m := &machine{bodies: map[string]string{}, reach: keep < 0 || o.Archive > 0}
 	m.rig = newRigIn(rt, folder, o, nil)
 	m.rig.fetch, m.rig.mirror.Unsynced = quick, true
+	m.rig.tune = func(t *Target) { t.Dumps = dumps }
 	if rapid.IntRange(0, 3).Draw(rt, "list only") == 0 {
 		m.hide, m.reach = hideChangeList(m.rig), false
 		m.interpose(nil)

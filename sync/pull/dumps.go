@@ -3,6 +3,7 @@ package pull
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"resyncd/destination"
@@ -43,14 +44,24 @@ func (p *Puller) HasDumps() bool {
 	return !p.Dry && cmp.Or(p.Offer.ResourceDump, p.Offer.ChangeDump) != nil
 }
 
-// DropSpools removes packages and manifests that no pull has come back to.
+// DropSpools removes packages and manifests that no pull comes back to: all, once nothing is owed or amiss.
 func (s *Source) DropSpools(ctx context.Context) error {
 	m := s.Target.Mirror
 	if m == nil {
 		return nil
 	}
+	due, err := s.Store.NextDue(ctx, s.SourceID)
+	if err != nil {
+		return err
+	}
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	if err != nil {
+		return err
+	}
+	needed := s.Target.UsesDumps() &&
+		(due.Known() || slices.ContainsFunc(sets, func(set store.Set) bool { return set.Problem != "" }))
 	return m.Spools(ctx, func(name string, changed time.Time) error {
-		if s.Target.UsesDumps() && s.Now().Sub(changed) < spoolFor {
+		if needed && s.Now().Sub(changed) < spoolFor {
 			return nil
 		}
 		if old, err := m.Spool(ctx, name); err == nil { // ErrExists: it is in use
