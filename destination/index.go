@@ -198,28 +198,36 @@ func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) (
 	return err == nil, nil
 }
 
-// Packages lists the packages of a dump or of its index, without their manifests. problem is what could not be read.
-func (r *Reader) Packages(ctx context.Context, root Ref, kind rsdoc.Kind) (packages []Ref, problem, err error) {
-	c := &collector{}
-	_, err = r.Walk(ctx, root, kind, c)
-	return c.packages, c.problem, err
+// Dump is a dump, or an index of dumps, with all of its packages.
+type Dump struct {
+	Head     rsdoc.Head // of the root; the zero value where that could not be read
+	Packages []Ref
+	Problem  error // what could not be read
 }
 
-type collector struct {
-	packages []Ref
-	problem  error
+// Dump reads a dump without the manifests of its packages. The error is that of ctx or of the Memory.
+func (r *Reader) Dump(ctx context.Context, root Ref) (*Dump, error) {
+	d := &Dump{}
+	tour, err := r.Walk(ctx, root, root.Kind, d)
+	if tour.Root != nil {
+		d.Head = tour.Root.Head
+	}
+	return d, err
 }
 
-func (c *collector) Enter(_ context.Context, p *Part) (bool, error) {
+// Enter implements Visitor.
+func (d *Dump) Enter(_ context.Context, p *Part) (bool, error) {
 	if p.Package != nil {
-		c.packages = append(c.packages, *p.Package)
+		d.Packages = append(d.Packages, *p.Package)
 	}
 	return p.Package == nil, nil
 }
 
-func (c *collector) List(context.Context, *Part, *List) error { return nil }
+// List implements Visitor. A dump has no lists.
+func (d *Dump) List(context.Context, *Part, *List) error { return nil }
 
-func (c *collector) Failed(_ context.Context, p *Part, err error) error {
-	c.problem = cmp.Or(c.problem, fmt.Errorf("%s: %w", fetch.RedactURL(p.URL), err))
+// Failed implements Visitor.
+func (d *Dump) Failed(_ context.Context, p *Part, err error) error {
+	d.Problem = cmp.Or(d.Problem, fmt.Errorf("%s: %w", fetch.RedactURL(p.URL), err))
 	return nil
 }

@@ -62,6 +62,11 @@ func (sh *shell) discover() error {
 	offer, err := destination.Discover(sh.c.Context, reader, rawURL)
 	topics := topicsOf(sh.c.Context, reader, offer, o)
 	view := offerOf(offer, topics)
+	for i := range offer.Sets {
+		if err := view.Sets[i].lookAtDumps(sh.c.Context, reader, &offer.Sets[i], int64(src.MaxDump)); err != nil {
+			return err
+		}
+	}
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
 		err = nil
 	}
@@ -97,6 +102,9 @@ type setView struct {
 	Problem     *string        `json:"problem"`
 	DescribedBy *string        `json:"describedby"`
 	Documents   []documentView `json:"documents"`
+	Dumps       []dumpView     `json:"dumps"`
+	// FirstBaseline is what "dumps: auto" makes of the Resource Dump for a first baseline, null without one.
+	FirstBaseline *string `json:"first_baseline"`
 
 	Channels []destination.Channel `json:"channels"`
 
@@ -115,7 +123,7 @@ func offerOf(o *destination.Offer, topics []topicView) offerView {
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
-			Documents: documentsOf(s), Channels: []destination.Channel{}, isTopic: s.Topic != nil}
+			Documents: documentsOf(s), Dumps: []dumpView{}, Channels: []destination.Channel{}, isTopic: s.Topic != nil}
 		if s.Err != nil {
 			sv.Problem = opt(s.Err.Error())
 		}
@@ -153,6 +161,78 @@ func documentsOf(s *destination.SetOffer) []documentView {
 		out = append(out, documentView{Capability: cmp.Or(string(ref.Kind), "unknown"), URL: ref.URL, Found: found})
 	}
 	return out
+}
+
+// dumpView is a dump with the size of its packages and the time that it covers.
+type dumpView struct {
+	Capability string  `json:"capability"`
+	URL        string  `json:"url"`
+	Packages   int     `json:"packages"`
+	Bytes      *int64  `json:"bytes"`    // null where a package has no length
+	Contents   int     `json:"contents"` // packages whose manifest can be read by itself
+	At         *string `json:"at"`
+	From       *string `json:"from"`
+	Until      *string `json:"until"`
+	Problem    *string `json:"problem"`
+}
+
+// lookAtDumps reads the dumps of a set, but none of their packages. Of what covers them the widest counts.
+func (v *setView) lookAtDumps(ctx context.Context, r *destination.Reader, s *destination.SetOffer, most int64) error {
+	for _, ref := range []*destination.Ref{s.ResourceDump, s.ChangeDump} {
+		if ref == nil || s.Err != nil {
+			continue
+		}
+		d, err := r.Dump(ctx, *ref)
+		if err != nil {
+			return err
+		}
+		dv := dumpView{Capability: string(ref.Kind), URL: ref.URL, Packages: len(d.Packages), Bytes: new(int64)}
+		at, from, until, large := d.Head.At, d.Head.From, d.Head.Until, 0
+		if d.Problem != nil {
+			dv.Problem, at, from, until = opt(d.Problem.Error()), rsdoc.NoTime, rsdoc.NoTime, rsdoc.NoTime
+		}
+		for i := range d.Packages {
+			p := &d.Packages[i]
+			if p.Length < 0 {
+				dv.Bytes = nil
+			} else if dv.Bytes != nil {
+				*dv.Bytes += p.Length
+			}
+			if most > 0 && p.Length > most {
+				large++
+			}
+			if p.Link(rsdoc.RelContents) != "" {
+				dv.Contents++
+			}
+			until = max(until, p.Until)
+		}
+		dv.At, dv.From, dv.Until = instant(at), instant(from), instant(until)
+		v.Dumps = append(v.Dumps, dv)
+		if ref == s.ResourceDump {
+			v.FirstBaseline = new(firstBaseline(len(d.Packages), large, s.ResourceList == nil))
+		}
+	}
+	return nil
+}
+
+// firstBaseline is what "dumps: auto" does where nothing is mirrored yet, and why.
+func firstBaseline(packages, large int, alone bool) string {
+	switch {
+	case packages == large && alone:
+		return "impossible: there is no Resource List, and no package that may be read"
+	case packages == large:
+		return "each resource is asked for: no package may be read"
+	case large > 0:
+		return fmt.Sprintf("%d packages are read, as all that they hold is owed; %d are larger than max_dump", packages-large, large)
+	}
+	return fmt.Sprintf("%d packages are read, as all that they hold is owed", packages)
+}
+
+func instant(m rsdoc.Micros) *string {
+	if !m.Known() {
+		return nil
+	}
+	return opt(m.String())
 }
 
 func opt(s string) *string {

@@ -185,15 +185,15 @@ func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) er
 	choice := dumpChoice{Why: "few resources are owed"}
 	var use []destination.Ref
 	if u.owed > leastOwed || always {
-		packages, problem, err := p.Reader.Packages(ctx, *dump, dump.Kind)
+		d, err := p.Reader.Dump(ctx, *dump)
 		if err != nil {
 			return err
 		}
-		if problem != nil {
+		if d.Problem != nil {
 			p.Log.Warn("a dump could not be read; resources are asked for one by one",
-				"dump", fetch.RedactURL(dump.URL), "err", problem)
+				"dump", fetch.RedactURL(dump.URL), "err", d.Problem)
 		}
-		if use, choice.Why, err = p.choose(ctx, packages, changes, u); err != nil {
+		if use, choice.Why, err = p.choose(ctx, d, changes, u); err != nil {
 			return err
 		}
 	}
@@ -224,14 +224,14 @@ const mostlyOwed = 0.9
 
 // choose selects the packages that are worth it (contract.md 6), and says why, in words that stay from pull to pull.
 func (p *Puller) choose(
-	ctx context.Context, packages []destination.Ref, changes bool, u owing,
+	ctx context.Context, d *destination.Dump, changes bool, u owing,
 ) (use []destination.Ref, why string, err error) {
 	always := p.Target.Dumps == dumpsAlways
 	before := p.Holes.before.ProvenPosition()
 	share := float64(u.owed) / float64(u.owed+u.right)
 	var cost int64
 	var can []destination.Ref
-	for _, ref := range packages {
+	for _, ref := range d.Packages {
 		doc, err := p.Document(ctx, ref.URL)
 		if err != nil {
 			return nil, "", err
@@ -259,7 +259,7 @@ func (p *Puller) choose(
 		can = append(can, ref)
 	}
 	switch {
-	case len(packages) == 0:
+	case len(d.Packages) == 0:
 		return nil, "it has no packages", nil
 	case len(can) == 0:
 		return nil, "no package has enough of what is owed", nil
