@@ -237,7 +237,7 @@ func (p *Puller) choose(
 			return nil, "", err
 		}
 		contents := ref.Link(rsdoc.RelContents)
-		begun := linksOf(doc).Said == said(&ref) && u.begun[spoolName("", ref.URL)]
+		begun := linksOf(doc).knows(&ref) && u.begun[spoolName("", ref.URL)]
 		switch {
 		case p.isFaulty(&ref, &doc):
 			continue
@@ -246,7 +246,7 @@ func (p *Puller) choose(
 		case !changes && u.listed == 0 && ref.At.Known() && store.Micros(ref.At) < u.oldest:
 			continue // all that is owed is newer
 		case begun || contents != "":
-		case linksOf(doc).Held > 0 && linksOf(doc).Said == said(&ref):
+		case linksOf(doc).read(&ref):
 			continue // it was read, and what it had wrong is owed
 		case changes && !always && !(before.Known() && ref.From.Known() && store.Micros(ref.From) >= before):
 			continue

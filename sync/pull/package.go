@@ -40,15 +40,24 @@ type staged struct {
 	sealed bool
 }
 
-// said is how a dump describes a package: what was read of it counts for as long as that stays.
+// said is how a dump describes a package.
 func said(ref *destination.Ref) string {
 	return fmt.Sprint(ref.Length, ref.LastMod, ref.At, ref.From, ref.Until)
 }
 
-// same reports a package that is surely as it was when its row was written.
-func same(ref *destination.Ref, doc *store.Document) bool {
-	return ref.Length >= 0 && linksOf(*doc).Said == said(ref)
+// knows reports whether what is remembered of a package is about the one that a dump describes. Some give a length only
+// once a package was asked for.
+func (l listLinks) knows(ref *destination.Ref) bool {
+	unsaid := *ref
+	unsaid.Length = -1
+	return l.Said == said(ref) || ref.Length == l.Held && l.Said == said(&unsaid)
 }
+
+// read reports a package that was brought whole.
+func (l listLinks) read(ref *destination.Ref) bool { return l.Fault == "" && l.Held > 0 && l.knows(ref) }
+
+// same reports a package that surely is what was read, so that nobody need be asked.
+func same(ref *destination.Ref, doc *store.Document) bool { return ref.Length >= 0 && linksOf(*doc).read(ref) }
 
 func spoolName(what, url string) string {
 	sum := sha256.Sum256([]byte(what + url))
@@ -132,7 +141,7 @@ func (p *Puller) open(
 	s = &staged{ref: ref, meta: destination.Meta{ETag: doc.ETag, LastModified: doc.LastModified,
 		Date: rsdoc.Micros(doc.Read + p.Offset)}}
 	left := spool.Size() > 0
-	whole := left && spool.Size() == linksOf(*doc).Held
+	whole := linksOf(*doc).read(ref) && spool.Size() == linksOf(*doc).Held
 	for {
 		if !whole {
 			fault, err = p.download(ctx, s, spool, ask, doc)
@@ -172,7 +181,7 @@ func (p *Puller) download(
 			fetch.RedactURL(ref.URL), ref.Length, room), nil
 	}
 	opt := fetch.DownloadOptions{Resume: true, DeclaredLength: -1, Held: spool.Size()}
-	if linksOf(*doc).Said == said(ref) {
+	if linksOf(*doc).knows(ref) {
 		opt.HeldETag = doc.ETag
 	}
 	opt.Begins = func(i fetch.Info) error {
@@ -248,7 +257,7 @@ func (p *Puller) Manifest(ctx context.Context, part *destination.Part) (body io.
 		if err != nil {
 			return nil, nil, err
 		}
-		if used = ask.ETag+ask.LastModified == "" && kept.Size() > 0 && linksOf(doc).Held > 0; used {
+		if used = ask.ETag+ask.LastModified == "" && kept.Size() > 0 && linksOf(doc).read(part.Package); used {
 			ask.ETag, ask.LastModified = doc.ETag, doc.LastModified
 		}
 	}
