@@ -26,7 +26,12 @@ type fake struct {
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{rig: newRigIn(t, ramDir(t), source.Options{}, nil), pages: map[string]http.HandlerFunc{}}
+	return newFakeIn(t, ramDir(t))
+}
+
+func newFakeIn(t tester, folder string) *fake {
+	t.Helper()
+	f := &fake{rig: newRigIn(t, folder, source.Options{}, nil), pages: map[string]http.HandlerFunc{}}
 	f.rig.fetch = quick
 	f.interpose(func(w http.ResponseWriter, req *http.Request) bool {
 		f.mu.Lock()

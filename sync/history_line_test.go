@@ -147,6 +147,34 @@ func TestListingMeta(t *testing.T) {
 	}
 }
 
+// TestListingLinks: every line has its links, absent values are null, and what cannot be read is none.
+func TestListingLinks(t *testing.T) {
+	t.Parallel()
+	for links, want := range map[string]string{
+		"": "[]", "{": "[]",
+		`[{"rel":"collection","href":"urn:books"},{"rel":"duplicate","href":"http://cdn.example/a","pri":1,"type":"text/plain",` +
+			`"profile":"p","modified":"2026-01-02T03:00:00Z","hash":"md5:0","length":3,"path":"/p"}]`: `[{"rel":"collection","href":"urn:books","type":null,"profile":null,"modified":null},` +
+			`{"rel":"duplicate","href":"http://cdn.example/a","type":"text/plain","profile":"p","modified":"2026-01-02T03:00:00Z"}]`,
+	} {
+		r := store.Resource{URI: "http://lib.example/a", Have: store.Have{State: store.HavePresent}, Wants: []store.Want{
+			{State: store.WantPresent, Length: -1, Version: store.Version{From: store.NoTime, Until: store.NoTime}, LastMod: store.NoTime, Links: links},
+		}}
+		l := report.ListingOf(&r)
+		line, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Links json.RawMessage }
+		if err := json.Unmarshal(line, &got); err != nil || string(got.Links) != want {
+			t.Errorf("%q: %s, %v", links, line, err)
+		}
+		if some := links != "" && links != "{"; l.Linked("Collection", "urn:books") != some || l.Linked("duplicate", "") != some ||
+			l.Linked("collection", "urn:maps") || l.Linked("via", "") {
+			t.Errorf("%q: wrong links found", links)
+		}
+	}
+}
+
 // TestHistoryOfDeleted: lines are in the order of time, and a deletion has what asked for it as its evidence.
 func TestHistoryOfDeleted(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/blob"
@@ -103,9 +104,19 @@ func (sh *shell) ls() error {
 		}
 		filter = f
 	}
+	rel, href := sh.c.String("rel"), sh.c.String("href")
+	if rel == "" && href != "" {
+		return exit.Usage("--href is the target of a link: name its relation with --rel beside it")
+	}
+	if rel == "patch" {
+		rel = rsdoc.RelPatch
+	}
 	out := bufio.NewWriterSize(sh.Out, 64<<10)
 	return sh.withSource(false, func(ctx context.Context, o *mirror.Opened) error {
 		err := report.List(ctx, o.Engine.Store, o.Known.ID, filter, func(l report.Listing) error {
+			if rel != "" && !l.Linked(rel, href) {
+				return nil
+			}
 			length := "-"
 			if l.Length != nil {
 				length = fmt.Sprint(*l.Length)

@@ -59,6 +59,8 @@ const (
 	RelHub          = "hub"
 	RelContents     = "contents"
 	RelDuplicate    = "duplicate"
+	RelCollection   = "collection"
+	RelDescribes    = "describes"
 	RelResourceSync = "resourcesync" // 0.9: what is "up" today
 	RelPatch        = "http://www.openarchives.org/rs/terms/patch"
 )
@@ -89,7 +91,8 @@ type Link struct {
 	Pri      int
 	Modified Micros
 	Type     string
-	Length   int64 // -1 where absent or unreadable
+	Profile  string // as written; only the schema has it
+	Length   int64  // -1 where absent or unreadable
 	Digests  []Digest
 	Path     string
 }

@@ -220,7 +220,7 @@ func (r *Reader) entryLink() error {
 }
 
 func (r *Reader) countLink(have int, bytes *int, ln *Link) error {
-	*bytes += len(ln.Rel) + len(ln.Href) + len(ln.Type) + len(ln.Path)
+	*bytes += len(ln.Rel) + len(ln.Href) + len(ln.Type) + len(ln.Profile) + len(ln.Path)
 	if have >= maxLinks || *bytes > r.opts.Limits.perTag() {
 		return r.refuse(Limit, fmt.Sprintf("more than %d links of one element, or links of more than %d bytes",
 			maxLinks, r.opts.Limits.perTag()))
@@ -248,6 +248,8 @@ func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
 			ln.Modified, _ = parseMicros(a.value)
 		case "type":
 			ln.Type = r.s.intern(trimSpace(a.value))
+		case "profile":
+			ln.Profile = r.s.intern(trimSpace(a.value))
 		case "length":
 			ln.Length = parseLength(a.value)
 		case "hash":

@@ -154,6 +154,8 @@ func (p *pass) judge(ctx context.Context, uri string, all []*said, row *store.Re
 		return verdict{}, nil
 	case e.absent():
 		return p.unwanted(ctx, row, f, &e)
+	case e.unsure && !f.there && slices.ContainsFunc(e.words, func(w *said) bool { return w.Left }):
+		return verdict{}, nil // no answer tells of links
 	case e.inline && p.only == nil:
 		return verdict{uri: uri, again: true}, nil
 	case e.inline:

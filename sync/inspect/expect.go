@@ -13,6 +13,7 @@ type said struct {
 	Set    int
 	What   statement
 	Absent bool
+	Left   bool   // absent because it left the selection
 	Digest string // "alg:hex" of the strongest, "" without
 	Length int64  // -1 without
 	// At is when the document says so: of a list its snapshot, of a change or an entry its own instant. LastMod is the

@@ -51,6 +51,8 @@ type Options struct {
 	Scope       []string
 	Include     []string
 	Exclude     []string
+	Collections []string // resources without a link to one of them are left out
+	Metadata    string   // "only": so are those that describe nothing; "without": those that do
 	MaxResource int64
 	Concurrency int
 	RetryFor    time.Duration

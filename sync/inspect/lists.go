@@ -234,13 +234,32 @@ func (v *listVisitor) past(m store.Micros) store.Micros {
 	return m
 }
 
+// selects tells whether an entry is of a resource that is mirrored by its links.
+func (i *inspection) selects(e *rsdoc.Entry) bool {
+	leads := func(rel string, to ...string) bool {
+		return slices.ContainsFunc(e.Links, func(l rsdoc.Link) bool {
+			return strings.EqualFold(l.Rel, rel) && (len(to) == 0 || slices.Contains(to, l.Href))
+		})
+	}
+	switch describes := leads(rsdoc.RelDescribes); {
+	case i.Metadata == "only" && !describes, i.Metadata == "without" && describes:
+		return false
+	}
+	return len(i.Collections) == 0 || leads(rsdoc.RelCollection, i.Collections...)
+}
+
 func (v *listVisitor) entry(e *rsdoc.Entry) error {
+	left := e.Change != rsdoc.ChangeDeleted && !v.p.selects(e)
+	if left && (!v.changes || e.Fault != "") {
+		return nil
+	}
 	d := &said{URI: e.Loc, Set: v.n, Length: e.Length, At: v.at, LastMod: store.Micros(e.LastMod)}
 	if len(e.Digests) > 0 {
 		d.Digest = e.Digests[0].String() // the strongest
 	}
 	if v.changes {
-		d.What, d.Absent, d.At = changed, e.Change == rsdoc.ChangeDeleted, v.past(store.Micros(e.Datetime))
+		d.What, d.Left, d.At = changed, left, v.past(store.Micros(e.Datetime))
+		d.Absent = left || e.Change == rsdoc.ChangeDeleted
 		if !v.span.From.Known() && e.Datetime.Known() {
 			v.span.From = e.Datetime // all that a list without `from` tells of its reach
 		}

@@ -18,6 +18,7 @@ type Candidate struct {
 	LastMod store.Micros
 	Type    string
 	Links   string
+	Left    bool // the selection leaves the resource out; a change is then one to absent
 }
 
 // Want returns the candidate as the want of a set.

@@ -3,11 +3,14 @@
 package parsed
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"resyncd/destination/rsdoc"
@@ -92,11 +95,51 @@ func NamesDocuments(d *store.Delivery) bool {
 	return err == nil && head.Kind == rsdoc.KindFrameworkNotification
 }
 
+// Selection decides by their links which resources are mirrored.
+type Selection struct {
+	Collections []string // URIs that a collection link leads to; empty for any
+	Metadata    string   // "only" or "without" what describes another resource; else all
+}
+
+// Digest names a selection; "" is everything.
+func (s Selection) Digest() string {
+	if s.Metadata != "only" && s.Metadata != "without" {
+		s.Metadata = ""
+	}
+	if s.Metadata == "" && len(s.Collections) == 0 {
+		return ""
+	}
+	parts := append(slices.Sorted(slices.Values(s.Collections)), s.Metadata)
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// leaves reports whether an entry is left out. One of a deletion carries no links.
+func (s Selection) leaves(e *rsdoc.Entry) bool {
+	collected, describes := len(s.Collections) == 0, false
+	for i := range e.Links {
+		l := &e.Links[i]
+		describes = describes || strings.EqualFold(l.Rel, rsdoc.RelDescribes)
+		collected = collected || strings.EqualFold(l.Rel, rsdoc.RelCollection) && slices.Contains(s.Collections, l.Href)
+	}
+	return e.Change != rsdoc.ChangeDeleted &&
+		(!collected || s.Metadata == "only" && !describes || s.Metadata == "without" && describes)
+}
+
+// Leaves reports whether a row with such links is left out.
+func (s Selection) Leaves(kept string) bool {
+	var e rsdoc.Entry
+	for _, l := range ParseLinks(kept) {
+		e.Links = append(e.Links, rsdoc.Link{Rel: l.Rel, Href: l.Href})
+	}
+	return s.leaves(&e)
+}
+
 // ContentOf is an entry's content as a want.
-func ContentOf(e *rsdoc.Entry) merge.Candidate {
+func (s Selection) ContentOf(e *rsdoc.Entry) merge.Candidate {
 	return merge.Candidate{
 		Digests: digestString(e.Digests), Length: e.Length, LastMod: store.Micros(e.LastMod),
-		Type: e.Type, Links: linkString(e.Links),
+		Type: e.Type, Links: linkString(e.Links), Left: s.leaves(e),
 	}
 }
 
@@ -109,15 +152,13 @@ type Change struct {
 }
 
 // ChangeOf is an entry of a document of changes.
-func ChangeOf(e *rsdoc.Entry) Change {
-	c := ContentOf(e)
-	c.State = store.WantPresent
-	if e.Change == rsdoc.ChangeDeleted {
+func (s Selection) ChangeOf(e *rsdoc.Entry) Change {
+	c, deleted := s.ContentOf(e), e.Change == rsdoc.ChangeDeleted
+	if c.State = store.WantPresent; deleted || c.Left {
 		c.State = store.WantAbsent
 	}
 	return Change{URI: e.Loc, Cand: c, Fault: e.Fault != "", Stamp: merge.Stamp{
-		Datetime: store.Micros(e.Datetime), LastMod: store.Micros(e.LastMod),
-		Deleted: c.State == store.WantAbsent, Ordinal: e.Ordinal,
+		Datetime: store.Micros(e.Datetime), LastMod: store.Micros(e.LastMod), Deleted: deleted, Ordinal: e.Ordinal,
 	}}
 }
 
@@ -129,6 +170,24 @@ func Place(p *merge.Placer, changes []Change) {
 	}
 	for i, version := range p.Place(stamps) {
 		changes[i].Cand.Version = version
+	}
+}
+
+// Superseded tells which changes a later one of the same buffer is over, where either leaves the selection: newest first,
+// what leaves it would find no row.
+func Superseded(changes []Change) func(*Change) bool {
+	newest := map[string]*Change{}
+	if slices.ContainsFunc(changes, func(c Change) bool { return c.Cand.Left }) {
+		for i := range changes {
+			c := &changes[i]
+			if n := newest[c.URI]; !c.Fault && (n == nil || merge.Relate(n.Cand.Version, c.Cand.Version) == merge.Older) {
+				newest[c.URI] = c
+			}
+		}
+	}
+	return func(c *Change) bool {
+		n := newest[c.URI]
+		return n != nil && (n.Cand.Left || c.Cand.Left) && merge.Relate(n.Cand.Version, c.Cand.Version) == merge.Newer
 	}
 }
 
@@ -154,14 +213,17 @@ func Strongest(digests string) (rsdoc.Digest, bool) {
 	return d, err == nil
 }
 
-// Link is what a row keeps of a link.
+// Link is what a row keeps of a link: Hash to Path only of a patch.
 type Link struct {
-	Rel    string `json:"rel"`
-	Href   string `json:"href"`
-	Pri    int    `json:"pri,omitempty"`
-	Type   string `json:"type,omitempty"`
-	Hash   string `json:"hash,omitempty"`   // as in store.Want.Digests
-	Length int64  `json:"length,omitempty"` // 0 where absent
+	Rel      string `json:"rel"`
+	Href     string `json:"href"`
+	Pri      int    `json:"pri,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Profile  string `json:"profile,omitempty"`
+	Modified string `json:"modified,omitempty"` // RFC 3339
+	Hash     string `json:"hash,omitempty"`     // as in store.Want.Digests
+	Length   int64  `json:"length,omitempty"`   // 0 where absent
+	Path     string `json:"path,omitempty"`
 }
 
 // MaxLinks bounds the links of one entry (P8).
@@ -170,9 +232,12 @@ const MaxLinks = 16
 func linkString(links []rsdoc.Link) string {
 	out := make([]Link, 0, min(len(links), MaxLinks))
 	for _, l := range links[:min(len(links), MaxLinks)] {
-		k := Link{Rel: l.Rel, Href: l.Href, Type: l.Type}
+		k := Link{Rel: l.Rel, Href: l.Href, Type: l.Type, Profile: l.Profile, Modified: l.Modified.String()}
 		if l.Pri < 999_999 {
 			k.Pri = l.Pri
+		}
+		if l.Rel == rsdoc.RelPatch {
+			k.Hash, k.Length, k.Path = digestString(l.Digests), max(l.Length, 0), l.Path
 		}
 		out = append(out, k)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
@@ -45,7 +47,7 @@ func TestNotice(t *testing.T) {
 	} {
 		var got []Change
 		n, err := ReadNotice(tc.body, rsdoc.KindChangeNotification, func(e *rsdoc.Entry) error {
-			got = append(got, ChangeOf(e))
+			got = append(got, Selection{}.ChangeOf(e))
 			return nil
 		})
 		_, proves := n.Interval()
@@ -70,7 +72,7 @@ func TestChange(t *testing.T) {
 		if a := Announced(e); a.URI != e.Loc || a.Digests != hello || !a.Datetime.Known() {
 			t.Errorf("%+v", a)
 		}
-		got = append(got, ChangeOf(e))
+		got = append(got, Selection{}.ChangeOf(e))
 		return nil
 	})
 	if err != nil || len(got) != 2 || got[0].Cand.State != store.WantPresent || got[1].Cand.State != store.WantAbsent {
@@ -98,7 +100,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	many := make([]rsdoc.Link, MaxLinks+5)
 	for i := range many {
-		many[i] = rsdoc.Link{Rel: "x", Href: strings.Repeat("y", i), Pri: 999_999}
+		many[i] = rsdoc.NewLink("x", strings.Repeat("y", i))
 	}
 	kept := ParseLinks(linkString(many))
 	if len(kept) != MaxLinks || kept[1] != (Link{Rel: "x", Href: "y"}) {
@@ -106,6 +108,91 @@ func TestLinks(t *testing.T) {
 	}
 	if JoinLinks(nil) != "" || ParseLinks("") != nil || ParseLinks("{") != nil {
 		t.Error("nothing is something")
+	}
+}
+
+// TestRowLinks holds what a row keeps of each kind of link to a golden, and that rows of earlier versions read on.
+func TestRowLinks(t *testing.T) {
+	t.Parallel()
+	body := changes("changelist", `<url><loc>http://lib.example/a</loc><rs:md change="updated" datetime="2026-01-02T03:30:00Z"/>
+<rs:ln rel="collection" href="urn:books"/>
+<rs:ln rel="duplicate" pri="1" href="http://cdn.example/a" modified="2026-01-02T05:00:00+02:00" hash="`+hello+`" length="5" path="/x"/>
+<rs:ln rel="describedby" href="http://lib.example/a.dc" type="application/xml" profile=" http://purl.org/dc/ " modified="soon"/>
+<rs:ln rel="http://www.openarchives.org/rs/terms/patch" href="http://lib.example/a.patch" type="application/json-patch"
+ hash="md5:5d41402abc4b2a76b9719d911017c592 `+hello+`" length="73" path="/p/a.patch"/>
+<rs:ln rel="via" href="http://lib.example/via" length="9"/></url>`)
+	want := `[{"rel":"collection","href":"urn:books"},` +
+		`{"rel":"duplicate","href":"http://cdn.example/a","pri":1,"modified":"2026-01-02T03:00:00Z"},` +
+		`{"rel":"describedby","href":"http://lib.example/a.dc","type":"application/xml","profile":"http://purl.org/dc/"},` +
+		`{"rel":"http://www.openarchives.org/rs/terms/patch","href":"http://lib.example/a.patch","type":"application/json-patch",` +
+		`"hash":"` + hello + ` md5:5d41402abc4b2a76b9719d911017c592","length":73,"path":"/p/a.patch"},` +
+		`{"rel":"via","href":"http://lib.example/via"}]`
+	_, err := ReadNotice(body, rsdoc.KindChangeNotification, func(e *rsdoc.Entry) error {
+		c := Selection{}.ChangeOf(e)
+		if diff := cmp.Diff(want, c.Cand.Links); diff != "" {
+			t.Errorf("(-want +kept):\n%s", diff)
+		}
+		if JoinLinks(ParseLinks(want)) != want {
+			t.Error("links do not read back")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := ParseLinks(`[{"rel":"duplicate","href":"http://cdn.example/a","pri":1,"type":"text/plain"}]`)
+	if len(old) != 1 || old[0] != (Link{Rel: "duplicate", Href: "http://cdn.example/a", Pri: 1, Type: "text/plain"}) {
+		t.Errorf("%+v", old)
+	}
+}
+
+// TestSelection: all choices by the links of an entry, of which a deletion needs none.
+func TestSelection(t *testing.T) {
+	t.Parallel()
+	links := map[string][]rsdoc.Link{
+		"plain": nil,
+		"books": {rsdoc.NewLink("Collection", "urn:books")},
+		"maps":  {rsdoc.NewLink("up", "urn:books"), rsdoc.NewLink("collection", "urn:maps")},
+		"meta":  {rsdoc.NewLink("describes", "http://lib.example/a"), rsdoc.NewLink("collection", "urn:books")},
+	}
+	for name, tc := range map[string]struct {
+		s    Selection
+		kept string
+	}{
+		"everything":    {Selection{}, "books maps meta plain"},
+		"with":          {Selection{Metadata: "with"}, "books maps meta plain"},
+		"one":           {Selection{Collections: []string{"urn:books"}}, "books meta"},
+		"two":           {Selection{Collections: []string{"urn:maps", "urn:books"}}, "books maps meta"},
+		"none such":     {Selection{Collections: []string{"urn:book"}}, ""},
+		"only metadata": {Selection{Metadata: "only"}, "meta"},
+		"no metadata":   {Selection{Metadata: "without"}, "books maps plain"},
+		"both":          {Selection{Metadata: "without", Collections: []string{"urn:books"}}, "books"},
+	} {
+		var kept []string
+		for what, l := range links {
+			e := &rsdoc.Entry{Loc: "http://lib.example/" + what, Change: rsdoc.ChangeUpdated, Links: l}
+			c := tc.s.ChangeOf(e)
+			if !c.Cand.Left {
+				kept = append(kept, what)
+			}
+			if c.Cand.Left != (c.Cand.State == store.WantAbsent) || c.Stamp.Deleted || tc.s.ContentOf(e).Left != c.Cand.Left {
+				t.Errorf("%s, %s: %+v", name, what, c)
+			}
+			if e.Change = rsdoc.ChangeDeleted; tc.s.ChangeOf(e).Cand.Left || tc.s.ChangeOf(e).Cand.State != store.WantAbsent {
+				t.Errorf("%s: the deletion of %s does not count", name, what)
+			}
+		}
+		if slices.Sort(kept); strings.Join(kept, " ") != tc.kept {
+			t.Errorf("%s: %q, want %q", name, kept, tc.kept)
+		}
+	}
+	if (Selection{Metadata: "with"}).Digest() != "" || (Selection{}).Digest() != "" {
+		t.Error("everything has a digest: existing mirrors would take a baseline")
+	}
+	a, b := Selection{Collections: []string{"urn:a", "urn:b"}}, Selection{Collections: []string{"urn:b", "urn:a"}, Metadata: "with"}
+	c := Selection{Collections: []string{"urn:a", "urn:b"}, Metadata: "only"}
+	if a.Digest() != b.Digest() || a.Digest() == "" || a.Digest() == c.Digest() || a.Collections[0] != "urn:a" || b.Collections[0] != "urn:b" {
+		t.Errorf("%s %s %s", a.Digest(), b.Digest(), c.Digest())
 	}
 }
 

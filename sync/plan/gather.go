@@ -148,6 +148,7 @@ var errPacked = errors.New("not as it was written")
 type packed struct {
 	State           store.WantState
 	Trusted, Hinted bool
+	Left            bool
 	Version         store.Version
 	Length          int64
 	LastMod         store.Micros
@@ -158,7 +159,7 @@ func pack(b []byte, e *Entry) []byte {
 	for _, text := range [...]string{e.URI, c.Digests, c.Type, c.Links} {
 		b = spill.AppendKey(b, text)
 	}
-	n := packed{c.State, e.Trusted, e.Hinted, c.Version, c.Length, c.LastMod}
+	n := packed{c.State, e.Trusted, e.Hinted, c.Left, c.Version, c.Length, c.LastMod}
 	b, _ = binary.Append(b, binary.LittleEndian, &n)
 	return b
 }
@@ -180,6 +181,6 @@ func unpack(record []byte) (Entry, error) {
 	}
 	return Entry{URI: texts[0], Baseline: true, Trusted: n.Trusted, Hinted: n.Hinted, Cand: merge.Candidate{
 		State: n.State, Version: n.Version, Digests: texts[1], Length: n.Length, LastMod: n.LastMod, Type: texts[2],
-		Links: texts[3],
+		Links: texts[3], Left: n.Left,
 	}}, nil
 }

@@ -33,6 +33,8 @@ func TestPackedWhole(t *testing.T) {
 			v.SetString(strings.Repeat("ü", int(n*50)))
 		case reflect.Int64:
 			v.SetInt(-n << 40)
+		case reflect.Bool:
+			v.SetBool(true)
 		case reflect.Uint8:
 			v.SetUint(uint64(n))
 		default:

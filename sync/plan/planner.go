@@ -39,6 +39,9 @@ type Entry struct {
 	Item      *Item           // of a topic; then Baseline to Edge do not count
 }
 
+// unlisted reports an entry that counts as if it were not there.
+func (e *Entry) unlisted() bool { return e.Baseline && e.Cand.Left && !e.Hinted }
+
 // Options are the set and rules of a planner.
 type Options struct {
 	Site *transfer.Site
@@ -69,6 +72,7 @@ type Planner struct {
 	o       Options
 	Batch   []Entry
 	Seen    *spill.Bitmap // rows that the current baseline listed
+	Left    *spill.Bitmap // rows that it names outside the selection, without a time to compare by
 	Reading merge.Reading // the current baseline
 	order   order
 	Topic   topicPlan
@@ -102,7 +106,7 @@ type topicPlan struct {
 // New returns a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
-	p := &Planner{o: o, fold: fold, Calm: spill.NewBitmap()}
+	p := &Planner{o: o, fold: fold, Calm: spill.NewBitmap(), Left: spill.NewBitmap()}
 	p.order.limits = gathers
 	p.TakeContested()
 	if o.Limits != nil {
@@ -119,6 +123,9 @@ func (p *Planner) Refuses(uri string) (refused string) { return p.o.Refused(uri)
 
 // Add queues one entry.
 func (p *Planner) Add(ctx context.Context, e Entry) error {
+	if e.unlisted() && e.Trusted {
+		return nil
+	}
 	p.order.listed++
 	if e.URI < p.order.last {
 		p.order.jumps++
@@ -313,12 +320,16 @@ func (r *row) current() *store.Want {
 }
 
 func (p *Planner) merge(r *row, e *Entry) {
-	if e.Baseline {
-		if r.listed = true; r.res.ID != 0 {
+	switch known := r.res.ID != 0; {
+	case e.unlisted() && known:
+		p.Left.Add(r.res.ID)
+	case e.Baseline && !e.unlisted():
+		if r.listed = true; known {
 			p.Seen.Add(r.res.ID)
 		}
 	}
 	switch {
+	case e.Cand.Left && p.leftOut(r.current(), e):
 	case e.Item != nil:
 		p.mergeItem(r, e)
 	case e.Hinted:
@@ -330,6 +341,18 @@ func (p *Planner) merge(r *row, e *Entry) {
 	default:
 		p.mergeEntry(r, e)
 	}
+}
+
+// leftOut reports whether an entry outside the selection changes nothing: an unknown resource costs no row. A pushed one
+// needs a document, as the Source's answer tells nothing of links.
+func (p *Planner) leftOut(current *store.Want, e *Entry) bool {
+	if current == nil || e.unlisted() || e.Hinted && current.State == store.WantAbsent {
+		return true
+	}
+	if e.Pushed && current.State != store.WantAbsent && current.Refused == "" {
+		p.o.Site.Hint(p.o.Set.ID)
+	}
+	return e.Pushed
 }
 
 func (p *Planner) mergeEntry(r *row, e *Entry) {
@@ -345,7 +368,7 @@ func (p *Planner) mergeEntry(r *row, e *Entry) {
 	case d == merge.Ask && e.explained:
 	case d == merge.Replace, d == merge.Ask:
 		w := p.made(d, e, current)
-		if p.News != nil && !e.Baseline {
+		if p.News != nil && !e.Baseline && !e.Cand.Left {
 			p.News(e.Cand.Version)
 		}
 		if current != nil && !p.Reading.Full && merge.CarryOver(current, &w, &r.res.Have) {
@@ -363,7 +386,18 @@ func (p *Planner) decide(r *row, current *store.Want, e *Entry) merge.Decision {
 		reading.At, reading.Trusted = e.Cand.Version.From, e.Trusted
 		return merge.MergeBaseline(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand, reading)
 	}
-	return merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand)
+	d := merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand)
+	asked := current != nil && current.State == store.WantAsk
+	if !e.Cand.Left || d != merge.Ask && (d != merge.Repeat || !asked) {
+		return d
+	}
+	// No answer tells of links, so the entry counts unless it is of other content than the row.
+	present := e.Cand
+	present.State = store.WantPresent
+	if !asked && merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), present) == merge.Ask {
+		return merge.Ignore
+	}
+	return merge.Replace
 }
 
 // made returns what a decision to replace or to ask makes of a want.
@@ -458,7 +492,7 @@ func (p *Planner) mergeListed(r *row, e *Entry) {
 		if r.same = true; p.Lag != nil {
 			p.Lag(pushed.Version)
 		}
-	case d == merge.Replace && p.News != nil && !e.Baseline:
+	case d == merge.Replace && p.News != nil && !e.Baseline && !e.Cand.Left:
 		p.News(e.Cand.Version)
 	}
 	r.changed = true

@@ -70,7 +70,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	}
 	b := &Baseline{Puller: p, o: o, root: list.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
 		trusted: true}
-	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
+	p.Plan.Seen, p.Plan.Left, p.Plan.Reading = nil, spill.NewBitmap(), merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
 	if o.reset {
 		defer p.Keep()()
 	}
@@ -185,8 +185,10 @@ func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destinat
 	}
 	asked := int64(0) // faulty entries with a readable URI
 	err = l.Each(func(e *rsdoc.Entry) error {
-		b.Listed++
-		c := parsed.ContentOf(e)
+		c := b.Target.ContentOf(e)
+		if !c.Left {
+			b.Listed++
+		}
 		c.State = store.WantPresent
 		c.Version = store.Version{From: r.At, Until: r.At, Ordinal: e.Ordinal | b.number, Document: b.docID}
 		if e.Fault != "" {

@@ -116,8 +116,9 @@ type changeReader struct {
 type listLinks struct {
 	Index    string `json:"index,omitempty"`
 	Archives string `json:"archives,omitempty"`
-	Early    bool   `json:"early,omitempty"` // closed, but written before its until
-	Dated    bool   `json:"dated,omitempty"` // a change gets a new date in the index
+	Early    bool   `json:"early,omitempty"`    // closed, but written before its until
+	Dated    bool   `json:"dated,omitempty"`    // a change gets a new date in the index
+	Selected string `json:"selected,omitempty"` // parsed.Selection.Digest of the reading
 	// Of a package: how its dump described it, its length once it is whole, and why it cannot be used.
 	Said  string `json:"said,omitempty"`
 	Held  int64  `json:"held,omitempty"`
@@ -154,6 +155,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 	if err != nil {
 		return false, err
 	}
+	doc = v.p.selected(doc)
 	known, closed := doc.Complete, doc.Complete && doc.Until.Known()
 	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
 	switch {
@@ -179,6 +181,12 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 // fresh reports whether a closed list may still change, because it was written before its end and read soon after.
 func (v *changeReader) fresh(doc store.Document) bool {
 	return doc.Until.Known() && doc.Read+v.p.Offset < doc.Until+merge.Skew && linksOf(doc).Early
+}
+
+// selected returns what is remembered of a list. One that was read by another selection counts as unread.
+func (p *Puller) selected(doc store.Document) store.Document {
+	doc.Complete = doc.Complete && linksOf(doc).Selected == p.Target.Selection.Digest()
+	return doc
 }
 
 func linksOf(doc store.Document) (l listLinks) {
@@ -219,6 +227,7 @@ func (v *changeReader) List(ctx context.Context, part *destination.Part, l *dest
 	if err != nil {
 		return err
 	}
+	prev = p.selected(prev)
 	c := &changeList{changeReader: v, part: part, was: prev, now: p.clock(part), prev: prev}
 	if l.Head == nil {
 		v.note(prev, c.now)
@@ -290,7 +299,7 @@ func (c *changeList) entry(ctx context.Context, e *rsdoc.Entry) error {
 			return err
 		}
 	}
-	c.buf, c.offers = append(c.buf, parsed.ChangeOf(e)), append(c.offers, c.p.offer(c.part, e))
+	c.buf, c.offers = append(c.buf, c.p.Target.ChangeOf(e)), append(c.offers, c.p.offer(c.part, e))
 	if c.n++; e.Fault != "" {
 		c.asked++
 		return nil
@@ -305,9 +314,13 @@ func (c *changeList) entry(ctx context.Context, e *rsdoc.Entry) error {
 
 func (c *changeList) place(ctx context.Context) error {
 	parsed.Place(c.placer, c.buf)
+	over := parsed.Superseded(c.buf)
 	for i := range c.buf {
 		b := &c.buf[i]
 		c.p.listed(b.Cand.Version)
+		if over(b) {
+			continue
+		}
 		e := plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: c.untold(b.Cand.Version), Offer: c.offers[i]}
 		if e.Offer != nil {
 			e.Offer.Version = b.Cand.Version
@@ -351,7 +364,7 @@ func (c *changeList) end(l *destination.List) {
 			"list", url, "until", until.Time())
 		until = store.NoTime
 	}
-	var links listLinks
+	links := listLinks{Selected: p.Target.Digest()}
 	if l, ok := l.Head.Link(rsdoc.RelArchives); ok && part.Package == nil {
 		links.Archives = l.Href
 	}

@@ -11,7 +11,6 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/sync/merge"
-	"resyncd/sync/parsed"
 	"resyncd/sync/plan"
 )
 
@@ -82,6 +81,7 @@ func kindOf(ref *destination.Ref, list rsdoc.Kind) rsdoc.Kind {
 // choosePart returns the row of a part. Of a package the manifest inside is read where all of it is wanted anyway, or
 // where that was read before; else its `contents`.
 func (p *Puller) choosePart(ctx context.Context, part *destination.Part, all bool) (store.Document, error) {
+	all = all && p.Target.Selection.Digest() == ""
 	if part.Package != nil && !part.Inside() {
 		doc, err := p.Document(ctx, part.Package.URL)
 		read := doc.Complete && same(part.Package, &doc)
@@ -329,7 +329,7 @@ func (v *owedIn) List(ctx context.Context, _ *destination.Part, l *destination.L
 	v.listed, v.owed, v.batch = 0, 0, v.batch[:0]
 	err := l.Each(func(e *rsdoc.Entry) error {
 		if e.Fault == "" && e.Change != rsdoc.ChangeDeleted {
-			v.batch = append(v.batch, plan.Entry{URI: e.Loc, Cand: parsed.ContentOf(e)})
+			v.batch = append(v.batch, plan.Entry{URI: e.Loc, Cand: v.p.Target.ContentOf(e)})
 		}
 		if len(v.batch) < SweepPage {
 			return nil

@@ -53,7 +53,7 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	note := &transfer.Note{SetID: d.SetID, From: d.From, Until: d.Until, Received: d.Received.Time()}
 	var buf []parsed.Change
 	n, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
-		buf = append(buf, parsed.ChangeOf(e))
+		buf = append(buf, s.Target.ChangeOf(e))
 		return nil
 	})
 	switch {
@@ -170,7 +170,7 @@ func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 		if v.Plan.Refuses(e.Loc) != "" {
 			return nil
 		}
-		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime,
+		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Left: v.Target.ContentOf(e).Left,
 			Version: store.Version{From: floor, Until: max(floor, v.Now)}}
 		return v.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Hinted: true})
 	})

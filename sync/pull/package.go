@@ -390,7 +390,7 @@ func (p *Puller) offer(part *destination.Part, e *rsdoc.Entry) *transfer.Offer {
 		return nil
 	}
 	o := &transfer.Offer{Package: s.pack, Length: e.Length, LastMod: store.Micros(e.LastMod),
-		Digests: parsed.ContentOf(e).Digests}
+		Digests: p.Target.ContentOf(e).Digests}
 	m, err := s.zip.Find(e.Path)
 	if there := e.Path != "" && err == nil; there {
 		o.Member = m

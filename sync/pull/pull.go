@@ -156,7 +156,7 @@ func (p *Puller) changeList(uncached bool) func(context.Context) error {
 // listOnly takes a baseline. SettleLag follows, because a kill may leave the gap of a closed hole.
 func (p *Puller) listOnly(changed bool) func(context.Context) error {
 	baseline := func(ctx context.Context) error {
-		return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
+		return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed && p.Based(), After: store.NoTime})
 	}
 	return func(ctx context.Context) error { return inOrder(ctx, baseline, p.SettleLag) }
 }
@@ -173,6 +173,9 @@ func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
 
 // Start judges refused resources again after a change of scope, and fails a set without documents.
 func (p *Puller) Start(ctx context.Context) error {
+	if err := p.reselect(ctx); err != nil {
+		return err
+	}
 	if p.Recheck {
 		if err := p.rejudge(ctx); err != nil {
 			return err
@@ -196,6 +199,19 @@ func (p *Puller) Start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+const selectedBy = "selected " // + the set's identity: parsed.Selection.Digest
+
+// reselect has a set begin anew after a change of the selection: no row tells of the resources that were left out.
+func (p *Puller) reselect(ctx context.Context) error {
+	key, is, was := selectedBy+p.Set.CapabilityList, p.Target.Digest(), ""
+	if _, err := p.RecallJSON(ctx, key, &was); err != nil || is == was || p.Offer.Topic != nil {
+		return err
+	}
+	*p.Cover = coverage.Coverage{Floor: store.NoTime}
+	p.rememberJSON(key, is)
+	return p.commitSet(ctx)
 }
 
 // Fail notes why the set is not in step; the first reason counts.

@@ -113,10 +113,8 @@ type Target struct {
 	Sets []string
 	// Scope are URI prefixes beside the Capability List's origin; Include and Exclude are URI globs.
 	Scope, Include, Exclude []string
-	// Collections and Metadata ("only", "without", else all) select by the links of entries.
-	Collections []string
-	Metadata    string
-	Dumps       string // "auto" or "always", else off
+	parsed.Selection
+	Dumps string // "auto" or "always", else off
 	// Reach describes the allowed addresses (network.allow). A change tries refused resources anew.
 	Reach string
 

@@ -137,8 +137,10 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		var found *store.Have
 		next := *w
 		decision := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading)
-		if decision == merge.Ask && hold && r.Have.State == store.HavePresent {
-			decision = merge.Replace // a Source that lost its list may answer 404 for all its entries
+		// A Source that lost its list may answer 404 for all its entries, and no answer tells of links.
+		if decision == merge.Ask && (hold && r.Have.State == store.HavePresent || p.Plan.Left.Has(r.ID) ||
+			p.Target.Leaves(w.Links)) {
+			decision = merge.Replace
 		}
 		switch decision {
 		case merge.Replace:

@@ -68,13 +68,33 @@ type Listing struct {
 	Reason   *string `json:"reason,omitempty"`
 	Attempts *int    `json:"attempts,omitempty"`
 	NextTry  Time    `json:"next_try,omitzero"`
+	Links    []Link  `json:"links"`
 	// Meta is what a feed tells of an entry.
 	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+// Link is a link as a row keeps it.
+type Link struct {
+	Rel      string  `json:"rel"`
+	Href     string  `json:"href"`
+	Type     *string `json:"type"`
+	Profile  *string `json:"profile"`
+	Modified *string `json:"modified"`
+}
+
+// Linked reports whether a resource has a link of a relation to href, "" for anything.
+func (l *Listing) Linked(rel, href string) bool {
+	return slices.ContainsFunc(l.Links, func(n Link) bool {
+		return strings.EqualFold(n.Rel, rel) && (href == "" || n.Href == href)
+	})
 }
 
 // MarshalJSON implements json.Marshaler: the URI of a file that belonged to no resource is null.
 func (l Listing) MarshalJSON() ([]byte, error) {
 	type line Listing // without this method
+	if l.Links == nil {
+		l.Links = []Link{}
+	}
 	if l.URI != "" {
 		return json.Marshal(line(l))
 	}
@@ -143,6 +163,9 @@ func ListingOf(r *store.Resource) Listing {
 	l.Changed = TimeOf(changedAt(w))
 	if w != nil && json.Valid([]byte(w.Meta)) {
 		l.Meta = json.RawMessage(w.Meta)
+	}
+	if w != nil && json.Unmarshal([]byte(w.Links), &l.Links) != nil {
+		l.Links = nil
 	}
 	switch l.State {
 	case "owed":

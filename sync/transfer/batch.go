@@ -157,7 +157,7 @@ func (r *Reconciler) offerAll(pack *Package, byURI map[string]*store.Resource) e
 			pack.spoilt.Add(1)
 			continue
 		}
-		c := parsed.ContentOf(e)
+		c := parsed.Selection{}.ContentOf(e)
 		r.s.Offer(res.ID, &Offer{
 			Package: pack, Member: m, Digests: c.Digests, Length: c.Length, LastMod: c.LastMod,
 			Version: merge.Effective(res.Wants).Version,
