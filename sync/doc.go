@@ -17,7 +17,7 @@
 //  3. Follower.pullSet makes a pull.Puller, which reads the coverage and its holes (Puller.Start). A set without a
 //     position takes a baseline from the Resource List; else Puller.Changes reads the Change Lists.
 //  4. Puller.walkChanges has destination.Reader.Walk ask for the documents that changeReader.Enter lets in.
-//  5. changeReader.List gets the entries of a document one by one. parsed.ChangeOf says each in the terms of the
+//  5. changeReader.List gets the entries of a document one by one. Selection.ChangeOf says each in the terms of the
 //     state.
 //  6. changeList.place has merge.Placer give them versions, and Planner.Add collects them into batches.
 //  7. Planner.merge asks merge.Merge what an entry makes of the row that the store has.

@@ -229,7 +229,8 @@ func TestSelectionOfPushes(t *testing.T) {
 			[]byte(list("changelist-notification", `from="`+when(from)+`" until="`+when(until)+`"`, entries...)), true)
 	}
 	push(10, 20, with(f.changed("/m", "m2", "updated", 20), of("maps")), with(f.changed("/n", "n", "created", 20), of("maps")),
-		with(f.changed("/in", "i", "created", 20), of("rare")))
+		with(f.changed("/in", "i", "created", 20), of("rare")), // newest first
+		with(f.changed("/twice", "2", "updated", 19), of("maps")), with(f.changed("/twice", "1", "created", 18), of("books")))
 	p.eventually("what is selected is here", func() bool { return len(f.files()) == 2 })
 	f.holds(map[string]string{"/a": "a", "/in": "i"})
 	// The list lags: the file stays.

@@ -69,8 +69,8 @@ func (c *Coverage) AddBaseline(a store.Micros) {
 	c.AddDocument(store.Interval{From: store.Beginning, Until: a - 1})
 }
 
-// Reset begins anew with a baseline as of a, because the Source's history went back (F65, F73). Only here a position
-// decreases.
+// Reset begins anew with a baseline as of a, because the Source's history went back (F65, F73). Only here, and where
+// the selection changes, a position decreases.
 func (c *Coverage) Reset(a store.Micros) {
 	if a.Known() {
 		*c = Coverage{Floor: store.NoTime}

@@ -120,7 +120,8 @@ func (s Selection) leaves(e *rsdoc.Entry) bool {
 	for i := range e.Links {
 		l := &e.Links[i]
 		describes = describes || strings.EqualFold(l.Rel, rsdoc.RelDescribes)
-		collected = collected || strings.EqualFold(l.Rel, rsdoc.RelCollection) && slices.Contains(s.Collections, l.Href)
+		collected = collected ||
+			strings.EqualFold(l.Rel, rsdoc.RelCollection) && slices.Contains(s.Collections, l.Href)
 	}
 	return e.Change != rsdoc.ChangeDeleted &&
 		(!collected || s.Metadata == "only" && !describes || s.Metadata == "without" && describes)
@@ -149,6 +150,7 @@ type Change struct {
 	Cand  merge.Candidate
 	Stamp merge.Stamp
 	Fault bool // only its URI can be believed
+	Over  bool // a newer one of its buffer overtakes it, and either leaves the selection
 }
 
 // ChangeOf is an entry of a document of changes.
@@ -162,32 +164,32 @@ func (s Selection) ChangeOf(e *rsdoc.Entry) Change {
 	}}
 }
 
-// Place gives changes their versions.
+// Place gives changes their versions. Those overtaken do not count where the selection matters: newest first, a resource
+// that left would find no row, and then come again.
 func Place(p *merge.Placer, changes []Change) {
 	stamps := make([]merge.Stamp, len(changes))
 	for i := range changes {
 		stamps[i] = changes[i].Stamp
 	}
+	left := false
 	for i, version := range p.Place(stamps) {
 		changes[i].Cand.Version = version
+		left = left || changes[i].Cand.Left
 	}
-}
-
-// Superseded tells which changes a later one of the same buffer is over, where either leaves the selection: newest first,
-// what leaves it would find no row.
-func Superseded(changes []Change) func(*Change) bool {
+	if !left {
+		return
+	}
 	newest := map[string]*Change{}
-	if slices.ContainsFunc(changes, func(c Change) bool { return c.Cand.Left }) {
-		for i := range changes {
-			c := &changes[i]
-			if n := newest[c.URI]; !c.Fault && (n == nil || merge.Relate(n.Cand.Version, c.Cand.Version) == merge.Older) {
-				newest[c.URI] = c
-			}
+	for i := range changes {
+		c := &changes[i]
+		if n := newest[c.URI]; !c.Fault && (n == nil || merge.Relate(n.Cand.Version, c.Cand.Version) == merge.Older) {
+			newest[c.URI] = c
 		}
 	}
-	return func(c *Change) bool {
+	for i := range changes {
+		c := &changes[i]
 		n := newest[c.URI]
-		return n != nil && (n.Cand.Left || c.Cand.Left) && merge.Relate(n.Cand.Version, c.Cand.Version) == merge.Newer
+		c.Over = n != nil && (n.Cand.Left || c.Cand.Left) && merge.Relate(n.Cand.Version, c.Cand.Version) == merge.Newer
 	}
 }
 

@@ -343,8 +343,8 @@ func (p *Planner) merge(r *row, e *Entry) {
 	}
 }
 
-// leftOut reports whether an entry outside the selection changes nothing: an unknown resource costs no row. A pushed one
-// needs a document, as the Source's answer tells nothing of links.
+// leftOut reports whether an entry outside the selection changes nothing: an unknown resource costs no row. A pushed
+// one needs a document, as the Source's answer tells nothing of links.
 func (p *Planner) leftOut(current *store.Want, e *Entry) bool {
 	if current == nil || e.unlisted() || e.Hinted && current.State == store.WantAbsent {
 		return true

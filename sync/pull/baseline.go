@@ -70,7 +70,8 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	}
 	b := &Baseline{Puller: p, o: o, root: list.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
 		trusted: true}
-	p.Plan.Seen, p.Plan.Left, p.Plan.Reading = nil, spill.NewBitmap(), merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
+	p.Plan.Seen, p.Plan.Left = nil, spill.NewBitmap()
+	p.Plan.Reading = merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
 	if o.reset {
 		defer p.Keep()()
 	}

@@ -314,11 +314,10 @@ func (c *changeList) entry(ctx context.Context, e *rsdoc.Entry) error {
 
 func (c *changeList) place(ctx context.Context) error {
 	parsed.Place(c.placer, c.buf)
-	over := parsed.Superseded(c.buf)
 	for i := range c.buf {
 		b := &c.buf[i]
 		c.p.listed(b.Cand.Version)
-		if over(b) {
+		if b.Over {
 			continue
 		}
 		e := plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: c.untold(b.Cand.Version), Offer: c.offers[i]}
@@ -364,7 +363,7 @@ func (c *changeList) end(l *destination.List) {
 			"list", url, "until", until.Time())
 		until = store.NoTime
 	}
-	links := listLinks{Selected: p.Target.Digest()}
+	links := listLinks{Selected: p.Target.Selection.Digest()}
 	if l, ok := l.Head.Link(rsdoc.RelArchives); ok && part.Package == nil {
 		links.Archives = l.Href
 	}

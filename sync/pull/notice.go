@@ -131,6 +131,8 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 	for i := range buf {
 		b := &buf[i]
 		switch {
+		case b.Over:
+			continue
 		case v.Plan.Refuses(b.URI) != "":
 			if outside++; room < 0 {
 				counts, err := v.Store.Withheld(ctx, v.Set.ID)
@@ -170,7 +172,8 @@ func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 		if v.Plan.Refuses(e.Loc) != "" {
 			return nil
 		}
-		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Left: v.Target.ContentOf(e).Left,
+		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime,
+			Left:    v.Target.ContentOf(e).Left,
 			Version: store.Version{From: floor, Until: max(floor, v.Now)}}
 		return v.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Hinted: true})
 	})

@@ -205,7 +205,7 @@ const selectedBy = "selected " // + the set's identity: parsed.Selection.Digest
 
 // reselect has a set begin anew after a change of the selection: no row tells of the resources that were left out.
 func (p *Puller) reselect(ctx context.Context) error {
-	key, is, was := selectedBy+p.Set.CapabilityList, p.Target.Digest(), ""
+	key, is, was := selectedBy+p.Set.CapabilityList, p.Target.Selection.Digest(), ""
 	if _, err := p.RecallJSON(ctx, key, &was); err != nil || is == was || p.Offer.Topic != nil {
 		return err
 	}

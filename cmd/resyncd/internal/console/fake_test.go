@@ -283,6 +283,24 @@ func (f *fake) Resource(_ context.Context, name, uri string) (ResourceView, erro
 	v := ResourceView{Listing: f.hit(1), Fetched: f.now.Add(-29 * time.Hour), InTrash: true}
 	v.URI, v.Key, v.SHA256 = uri, new(f.words("a.example/resources/1.pdf")), new(strings.Repeat("0123456789abcdef", 4))
 	v.Reason = new(f.words("moved to the trash by the list of 21 November"))
+	link := func(rel, href, typ, profile, modified string) {
+		l := report.Link{Rel: f.words(rel), Href: f.address(href), Type: new(f.words(typ)), Profile: new(f.address(profile)), Modified: new(f.words(modified))}
+		for _, text := range []**string{&l.Type, &l.Profile, &l.Modified} {
+			if **text == "" {
+				*text = nil
+			}
+		}
+		v.Links = append(v.Links, l)
+	}
+	link("collection", "urn:x-theses:1902", "", "", "")
+	link("describedby", "https://a.example/1.dc", "application/xml", "http://purl.org/dc/elements/1.1/", "2026-01-02T03:00:00Z")
+	link("duplicate", "https://cdn.example/1.pdf", "", "", "2026-01-02T03:00:00Z")
+	link("duplicate", "gsiftp://old.example/1.pdf", "", "", "")
+	link("alternate", "https://a.example/1.html", "text/html", "", "")
+	link("http://www.openarchives.org/rs/terms/patch", "https://a.example/1.patch", "application/json-patch+json", "", "")
+	link("via", "http://origin.example/1.pdf", "", "", "2026-01-01T00:00:00Z")
+	link("x", "javascript:alert(1)", "", "", "")
+	link("x", "https://a.example/1?token=hunter2", "", "", "")
 	for n, what := range []string{"deleted", "fetched", "wanted", "fetched", "wanted"} {
 		at := func(unit time.Duration) report.Time { return report.Time{Time: f.now.Add(-time.Duration(n) * unit)} }
 		v.History = append(v.History, report.HistoryLine{

@@ -87,7 +87,7 @@ func inspect(page *html.Node) []string {
 			}
 			if a.Key == "href" || a.Key == "src" || a.Key == "action" {
 				if ok := strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//") || strings.HasPrefix(a.Val, "#") || strings.HasPrefix(a.Val, "?") ||
-					strings.HasPrefix(a.Val, "https://") && attr(n, "rel") == "noreferrer noopener"; !ok {
+					(strings.HasPrefix(a.Val, "https://") || strings.HasPrefix(a.Val, "http://")) && attr(n, "rel") == "noreferrer noopener"; !ok {
 					wrong = append(wrong, fmt.Sprintf("<%s %s=%q>", n.Data, a.Key, a.Val))
 				}
 			}
@@ -188,7 +188,9 @@ func TestPagesSay(t *testing.T) {
 		"/source/museum":        {"paused", "Resume"},
 		"/source/preprints":     {"Refused: 31", "outside of the scope", "None: this Source names no hub"},
 		"/source/maps/find?q=a": {"9 found; there may be more", "A map of the harbour", "1.0 MiB"},
-		"/source/maps/resource?uri=https://a.example/1": {"Restore…", "Save the mirrored bytes", "0123456789abcdef", "wanted", "1,048,576 bytes"},
+		"/source/maps/resource?uri=https://a.example/1": {"Restore…", "Save the mirrored bytes", "0123456789abcdef", "wanted", "1,048,576 bytes",
+			"Related resources", "collection urn:x-theses:1902", "describedby https://a.example/1.dc application/xml http://purl.org/dc/elements/1.1/ 2026-01-02T03:00:00Z",
+			"duplicate gsiftp://old.example/1.pdf", "patch https://a.example/1.patch application/json-patch+json", "via http://origin.example/1.pdf"},
 		"/nothing": {"There is nothing here"},
 	} {
 		page := textOf(parse(t, ask(h, http.MethodGet, path).Body.String()))

@@ -50,6 +50,16 @@ func plain(text string) string {
 // address is a URL that a stranger wrote, without a token that it carries (P10).
 func address(raw string) string { return plain(term.URL(raw)) }
 
+// web reports whether a stranger's URL may be followed from a page. One with a token is only shown (P10).
+func web(raw string) bool {
+	return (strings.HasPrefix(raw, "https://") || strings.HasPrefix(raw, "http://")) && term.URL(raw) == raw
+}
+
+// relation is a relation in short: that of a patch is a URI, whose end tells.
+func relation(rel string) string {
+	return strings.TrimPrefix(rel, "http://www.openarchives.org/rs/terms/")
+}
+
 // reason is a text that a stranger wrote, without the tokens of URLs in it (P10).
 func reason(text string) string { return plain(logging.Redact(text)) }
 
