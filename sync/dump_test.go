@@ -12,7 +12,7 @@ import (
 )
 
 // member is a resource in a package, and what the manifest says of it.
-type member struct{ path, body, md string }
+type member struct{ path, body, md, links string }
 
 func members(n int, from int) (out []member) {
 	for i := from; i < from+n; i++ {
@@ -29,7 +29,7 @@ func (f *fake) manifest(kind, attributes string, ms []member) string {
 		if !strings.Contains(md, `change="deleted"`) {
 			md = fmt.Sprintf(`%s path="/data/%d" %s`, m.md, i, fixity(m.body))
 		}
-		entries = append(entries, f.entry(m.path, md))
+		entries = append(entries, f.entry(m.path, md, m.links))
 	}
 	return list(kind, attributes, entries...)
 }

@@ -209,6 +209,59 @@ func TestSelectionChanges(t *testing.T) {
 	}
 }
 
+// TestSelectionOfDumps: manifests are selected from as lists are, also anew, and what they leave out costs neither a row nor a
+// request.
+func TestSelectionOfDumps(t *testing.T) {
+	t.Parallel()
+	for _, contents := range []bool{false, true} {
+		f := newFake(t)
+		selects := func(s parsed.Selection) {
+			f.tune = func(t *Target) { t.Selection, t.DeleteGuard, t.Dumps = s, 1, "auto" }
+		}
+		selects(books)
+		f.set("resourcedump", "/rd.xml", "changedump", "/cd.xml")
+		ms := members(20, 0)
+		for i := range ms {
+			ms[i].links = of([]string{"books", "maps"}[i%2])
+		}
+		m, c := f.manifest("resourcedump-manifest", `at="`+when(0)+`"`, ms), ""
+		if contents {
+			c = "/contents.xml"
+			f.page(c, m)
+		}
+		body := f.pack("/p.zip", m, ms)
+		f.page("/rd.xml", list("resourcedump", `at="`+when(0)+`"`, f.packageEntry("/p.zip", c, "", len(body))))
+		d := &changeDump{fake: f, contents: contents}
+		gone, new := ms[0], member{path: "/r100", body: "n", links: of("maps")}
+		gone.links = of("maps")
+		d.add("/c", 0, 10, changes([]member{gone}, "updated", 5)...)
+		d.add("/c", 10, 20, changes([]member{new}, "created", 15)...)
+		d.publish("/cd.xml")
+		var isBooks, isMaps []member
+		for _, m := range append(slices.Clone(ms[1:]), gone, new) {
+			if m.links == of("books") {
+				isBooks = append(isBooks, m)
+			} else {
+				isMaps = append(isMaps, m)
+			}
+		}
+		f.one(true)
+		f.holds(bodiesOf(isBooks...))
+		if rows := f.uris(); len(rows) > len(isBooks)+1 || slices.Contains(rows, "/r100") || slices.Contains(rows, "/r001") {
+			t.Errorf("rows of %v", rows)
+		}
+		f.one(true)
+		selects(parsed.Selection{Collections: []string{"urn:maps"}})
+		if res := f.one(true); res.Deleted != int64(len(isBooks)) {
+			t.Errorf("%+v", res)
+		}
+		f.holds(bodiesOf(isMaps...))
+		selects(books)
+		f.one(true)
+		f.holds(bodiesOf(isBooks...))
+	}
+}
+
 // TestSelectionOfPushes: a push selects as lists do. One of a resource that leaves the selection is no removal by itself: the
 // list confirms it (P5).
 func TestSelectionOfPushes(t *testing.T) {
