@@ -271,7 +271,7 @@ func (o oracle) link(n *node) (Link, bool) {
 	}
 	v, has := n.attrs["modified"]
 	l.Modified = o.time(v, has)
-	l.Type, l.Path = trimSpace(flat("type")), flat("path")
+	l.Type, l.Profile, l.Path = trimSpace(flat("type")), trimSpace(flat("profile")), flat("path")
 	if v, ok := n.attrs["length"]; ok {
 		l.Length = parseLength(v)
 	}

@@ -94,7 +94,8 @@ func (x *Writer) link(indent string, l *Link) {
 	}
 	x.element(indent+"<rs:ln", true,
 		"rel", l.Rel, "href", l.Href, "pri", pri, "modified", l.Modified.String(),
-		"hash", hashText(l.Digests), "length", lengthText(l.Length), "type", l.Type, "path", l.Path)
+		"hash", hashText(l.Digests), "length", lengthText(l.Length), "type", l.Type,
+		"profile", l.Profile, "path", l.Path)
 }
 
 func hashText(digests []Digest) string {

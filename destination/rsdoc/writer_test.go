@@ -188,7 +188,7 @@ func drawLinks(t *rapid.T) []Link {
 		l := NewLink(rapid.SampledFrom([]string{RelUp, RelHub, RelPatch, "x & y"}).Draw(t, "rel"), drawURI(t, "href"))
 		l.Pri = rapid.IntRange(1, noPri).Draw(t, "pri")
 		l.Modified = drawTime(t, "modified")
-		l.Type, l.Path = drawToken(t, "type"), drawString(t, "path")
+		l.Type, l.Profile, l.Path = drawToken(t, "type"), drawToken(t, "profile"), drawString(t, "path")
 		l.Length = rapid.Int64Min(-1).Draw(t, "length")
 		l.Digests = drawDigests(t)
 		return l

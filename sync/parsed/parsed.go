@@ -164,8 +164,8 @@ func (s Selection) ChangeOf(e *rsdoc.Entry) Change {
 	}}
 }
 
-// Place gives changes their versions. Those overtaken do not count where the selection matters: newest first, a resource
-// that left would find no row, and then come again.
+// Place gives changes their versions. Those overtaken do not count where the selection matters: newest first, a
+// resource that left would find no row, and then come again.
 func Place(p *merge.Placer, changes []Change) {
 	stamps := make([]merge.Stamp, len(changes))
 	for i := range changes {
