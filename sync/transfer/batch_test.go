@@ -168,6 +168,17 @@ func TestGathered(t *testing.T) {
 	}
 }
 
+// TestHaltForgetsBatches: rows that are found again after a halt are asked for together again.
+func TestHaltForgetsBatches(t *testing.T) {
+	t.Parallel()
+	c := &conductor{r: alone(siteOf(NewWorkset()), nil)}
+	c.answered(&attempt{batch: rowsOf(1, 2)})
+	c.r.tally.halted = errDone
+	if err := c.page(t.Context()); err != nil || len(c.post.asked) > 0 || len(c.queue) > 0 {
+		t.Errorf("%v, %d are remembered, %d queued", err, len(c.post.asked), len(c.queue))
+	}
+}
+
 // TestEndpointIsLeftAlone: longer with each failure, for long where it does not exist, as long as it asks for, and not after an end.
 func TestEndpointIsLeftAlone(t *testing.T) {
 	t.Parallel()

@@ -146,16 +146,16 @@ func pack(t *testing.T, members map[string]string) []byte {
 	return b.Bytes()
 }
 
-// memory is a spool that remembers whether it was discarded.
+// memory is a spool that remembers whether its use ended.
 type memory struct {
 	*bytes.Reader
-	discarded atomic.Bool
+	ended atomic.Bool
 }
 
 func (m *memory) Write([]byte) (int, error) { panic("a package is only read") }
 func (m *memory) Reset() error              { panic("a package is only read") }
-func (m *memory) Close() error              { return nil }
-func (m *memory) Discard() error            { m.discarded.Store(true); return nil }
+func (m *memory) Close() error              { m.ended.Store(true); return nil }
+func (m *memory) Discard() error            { return m.Close() }
 
 // packaged is an opened package of these members.
 func (c *carried) packaged(members map[string]string, spoil ...func([]byte)) (*Package, *memory) {
@@ -283,13 +283,28 @@ func TestPackage(t *testing.T) {
 			if o.via == viaPackage && (o.have.ETag != "" || o.have.LastModified != "" || o.have.Checked == "" != (r.Wants[0].Digests == "")) {
 				t.Errorf("learnt %+v", o.have)
 			}
-			if !isDone(p) || !spool.discarded.Load() {
+			if !isDone(p) || !spool.ended.Load() {
 				t.Error("the package stays")
 			}
 			if warned := strings.Contains(c.log.String(), "members=1"); warned != tc.warns || strings.Contains(c.log.String(), "secret") {
 				t.Errorf("told: %s", c.log.String())
 			}
 		})
+	}
+}
+
+// TestMemberIsBrokenOff: that nobody waits for a resource any more says nothing about its package.
+func TestMemberIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	c := carrying(t, map[string]string{"/a": "x"})
+	p, _ := c.packaged(map[string]string{"a": "x"})
+	r := c.row(1, "/a", "x")
+	c.s.Offer(1, c.offer(p, "a", "x"))
+	p.Seal()
+	a := new(attempts).begin(t.Context(), r, false)
+	a.cancel(errAside)
+	if o := c.Reconciler.work(t.Context(), a); !o.aside || c.asked() != "" || c.log.Len() > 0 || !isDone(p) {
+		t.Errorf("%v, %v, told %s", o.verdict, o.failure, c.log.String())
 	}
 }
 
@@ -316,10 +331,10 @@ func TestPackageIsDiscarded(t *testing.T) {
 		c.s.Offer(1, c.offer(p, "a", "x"))
 		c.s.Offer(2, c.offer(p, "a", "x")) // of a row that nobody works on
 		p.Seal()
-		if isDone(p) || spool.discarded.Load() {
+		if isDone(p) || spool.ended.Load() {
 			t.Errorf("%s: discarded before", name)
 		}
-		if end(c, r); !isDone(p) || !spool.discarded.Load() {
+		if end(c, r); !isDone(p) || !spool.ended.Load() {
 			t.Errorf("%s: not discarded", name)
 		}
 		if len(c.s.offers.rows) > 0 && name != "another offer" {
@@ -329,7 +344,7 @@ func TestPackageIsDiscarded(t *testing.T) {
 		c.s.Take()
 		c.s.Begin([]*store.Resource{r})
 		c.s.Offer(1, c.offer(open, "a", "x"))
-		if c.s.Clear(); isDone(open) || kept.discarded.Load() {
+		if c.s.Clear(); isDone(open) || kept.ended.Load() {
 			t.Errorf("%s: discarded although offers may still come", name)
 		}
 	}

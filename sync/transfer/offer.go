@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"resyncd/destination/fetch"
@@ -89,8 +90,10 @@ func (p *Package) discard() {
 type offers struct {
 	rows map[int64]*Offer
 	held bool
-	used []*Package // no offer waits any more; unlock discards them
-	read int64      // packages
+	// pushed are named, and not held: a slow pull must not hold up a push.
+	pushed []int64
+	used   []*Package // no offer waits any more; unlock discards them
+	read   int64      // packages
 }
 
 // unlock discards packages after the lock, which is never held over a call of the disk.
@@ -170,18 +173,34 @@ func (w *Workset) takeOffer(id int64) *Offer {
 	return o
 }
 
-// Hold keeps rows from workers until Release, but for urgent ones and those that are handed over with an offer.
+// Hold keeps rows from workers until Release, but for urgent and pushed ones and those that are handed over with an
+// offer.
 func (w *Workset) Hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.offers.held = true
+	w.named = w.urge(w.named)
+}
+
+// urge takes rows out for which a notification waits, while the others are held.
+func (w *Workset) urge(ids []int64) []int64 {
+	if !w.offers.held {
+		return ids
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
+		pushed := w.Notes.rows[id] != nil && len(w.offers.pushed) < namedMost
+		if pushed {
+			w.offers.pushed = append(w.offers.pushed, id)
+		}
+		return pushed
+	})
 }
 
 // Release ends a Hold.
 func (w *Workset) Release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.offers.held = false
+	w.named, w.offers.pushed, w.offers.held = append(w.named, w.offers.pushed...), nil, false
 	w.Poke()
 }
 

@@ -3,9 +3,12 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"resyncd/store"
 )
@@ -69,6 +72,167 @@ func TestHold(t *testing.T) {
 	if w.HandOffered(rowsOf(9, 1), offersOf(p, 1)) || w.Busy(9) {
 		t.Error("handed on to nobody")
 	}
+}
+
+// TestPushIsNotHeld: what a notification waits for goes on while a pull holds the rest, in pages as ever.
+func TestPushIsNotHeld(t *testing.T) {
+	t.Parallel()
+	w := NewWorkset()
+	w.Follows = true
+	push := func(from, n int64) (ids []int64) {
+		for id := from; id < from+n; id++ {
+			w.Expect(id, &Note{})
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	w.Name(append([]int64{1}, push(2, 1)...))
+	w.Hold()
+	w.Name(append(push(3, 2), 5))
+	if _, ids, _ := w.Hear(); !slices.Equal(ids, []int64{2, 3, 4}) {
+		t.Errorf("heard %v", ids)
+	}
+	w.NameAll()
+	w.Name(push(6, 1))
+	if _, ids, all := w.Hear(); !slices.Equal(ids, []int64{6}) || all {
+		t.Errorf("after many were named: %v, %v", ids, all)
+	}
+	w.Name(push(1000, 2*namedMost))
+	if _, ids, _ := w.Hear(); len(ids) != duePage || len(w.offers.pushed) != namedMost-duePage {
+		t.Errorf("%d are heard, %d are held in memory", len(ids), len(w.offers.pushed))
+	}
+	w.Release()
+	seen, everything := 0, false
+	for {
+		_, ids, all := w.Hear()
+		seen, everything = seen+len(ids), everything || all
+		if len(ids) == 0 {
+			break
+		}
+	}
+	if seen != namedMost-duePage || !everything {
+		t.Errorf("released: %d more, all %v", seen, everything)
+	}
+	w.Hold()
+	w.Name(push(9, 1))
+	w.drop()
+	if _, ids, _ := w.Hear(); len(ids) > 0 {
+		t.Errorf("after a halt %v", ids)
+	}
+}
+
+// TestWorksetModel: whatever happens in whatever order, offers belong to rows in flight, a package is discarded once and only when it
+// is sealed and nobody may use it, and while held no row leaves that is neither urgent, pushed nor offered.
+func TestWorksetModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := NewWorkset()
+		w.Follows = true
+		w.Take()
+		type pack struct {
+			*Package
+			sealed bool
+			inUse  int // offers that workers have
+		}
+		packs := []*pack{}
+		using := map[int64][]*Offer{} // a run may end before its workers do
+		plain := map[int64]bool{}     // named while held, without a notification
+		id := rapid.Int64Range(1, 6)
+		t.Repeat(map[string]func(*rapid.T){
+			"package": func(*rapid.T) { packs = append(packs, &pack{Package: NewPackage("", &memory{}, nil, nil)}) },
+			"seal": func(t *rapid.T) {
+				for _, p := range packs {
+					if !p.sealed && rapid.Bool().Draw(t, "this") {
+						p.sealed = true
+						p.Seal()
+					}
+				}
+			},
+			"offer": func(t *rapid.T) {
+				for _, p := range packs {
+					if !p.sealed {
+						w.HandOffered(rowsOf(id.Draw(t, "id"), 2), offersOf(p.Package, 2))
+					}
+				}
+			},
+			"offer one in flight": func(t *rapid.T) {
+				for _, p := range packs {
+					if !p.sealed {
+						w.Offer(id.Draw(t, "id"), &Offer{Package: p.Package})
+					}
+				}
+			},
+			"hand": func(t *rapid.T) {
+				if took := w.HandReady(rowsOf(id.Draw(t, "id"), 1)); took && w.isHeld() {
+					t.Fatal("a row without an offer is handed on")
+				}
+			},
+			"touch": func(t *rapid.T) { w.Touch(&store.ResourceChange{ID: id.Draw(t, "id")}, 0) },
+			"take": func(*rapid.T) {
+				rs, _ := w.TakeReady(2)
+				for _, r := range rs {
+					if o := w.takeOffer(r.ID); o != nil {
+						using[r.ID] = append(using[r.ID], o)
+					}
+				}
+			},
+			"end": func(t *rapid.T) {
+				one := id.Draw(t, "id")
+				for _, o := range using[one] {
+					o.Package.release()
+				}
+				delete(using, one)
+				w.end(&store.Resource{ID: one})
+			},
+			"hold":    func(*rapid.T) { w.Hold() },
+			"release": func(*rapid.T) { w.Release(); clear(plain) },
+			"name": func(t *rapid.T) {
+				one := id.Draw(t, "id") + 100
+				if w.Name([]int64{one}); w.isHeld() {
+					plain[one] = true
+				}
+			},
+			"hear": func(t *rapid.T) {
+				_, ids, _ := w.Hear()
+				for _, one := range ids {
+					if plain[one] {
+						t.Fatalf("%d leaves while held", one)
+					}
+				}
+			},
+			"drop": func(*rapid.T) { w.drop() },
+			"clear": func(*rapid.T) {
+				w.Clear()
+				w.Take()
+			},
+			"": func(t *rapid.T) {
+				for one := range w.offers.rows {
+					if !w.Busy(one) {
+						t.Fatalf("an offer of row %d, which is not in flight", one)
+					}
+				}
+				for _, p := range packs {
+					p.inUse = 0
+					for _, o := range w.offers.rows {
+						if o.Package == p.Package {
+							p.inUse++
+						}
+					}
+					for _, all := range using {
+						for _, o := range all {
+							if o.Package == p.Package {
+								p.inUse++
+							}
+						}
+					}
+					spool := p.spool.(*memory)
+					if free := p.sealed && p.inUse == 0; isDone(p.Package) != free || spool.ended.Load() != free {
+						t.Fatalf("sealed %v, %d offers, done %v, ended %v", p.sealed, p.inUse, isDone(p.Package), spool.ended.Load())
+					}
+				}
+			},
+		})
+	})
 }
 
 // TestHeldRunRemovesLast: a run that ends removes after its fetches, and those are still held.

@@ -126,6 +126,8 @@ type Settled struct {
 	Result string // fetched, unchanged, gone, refused or failed
 	Class  string // of a failure (store.Work.Class)
 	Placed int64  // length of the placed file
+	// Transport brought that file: document, package, patch, duplicate or source.
+	Transport string
 	// Bytes that came, and the time until they were checked or failed; 0 without a request.
 	Bytes int64
 	Took  time.Duration

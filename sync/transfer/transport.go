@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,10 @@ const (
 	viaDuplicate
 	viaSource
 )
+
+var ways = [...]string{
+	viaDocument: "document", viaPackage: "package", viaPatch: "patch", viaDuplicate: "duplicate", viaSource: "source",
+}
 
 // transport brings the bytes of a want into an empty body. has tells whether it is to be tried.
 type transport struct {
@@ -75,7 +80,11 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.R
 		if t.decides() {
 			a.failed = err
 		} else {
-			r.s.Log.Debug("bytes could not be used; another way is tried", "uri", o.res.URI, "err", err)
+			level := slog.LevelDebug
+			if _, bug := errors.AsType[*safe.PanicError](err); bug {
+				level = slog.LevelError
+			}
+			r.s.Log.Log(ctx, level, "bytes could not be used; another way is tried", "uri", o.res.URI, "err", err)
 			if a.offer != nil && t.via <= viaPatch && a.link.Href == "" {
 				a.offer.Package.spoilt.Add(1)
 			}

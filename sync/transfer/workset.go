@@ -172,7 +172,7 @@ func (w *Workset) dropAll() {
 		w.withdraw(id)
 	}
 	w.remains = w.remains || w.all
-	w.urgent, w.ready, w.named, w.all = nil, nil, nil, false
+	w.urgent, w.ready, w.named, w.all, w.offers.pushed = nil, nil, nil, false, nil
 	w.makeRoom()
 }
 
@@ -262,6 +262,7 @@ func (w *Workset) AwaitRoom(ctx context.Context) {
 func (w *Workset) Name(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	ids = w.urge(ids)
 	if !w.Follows || len(w.named)+len(ids) > namedMost {
 		w.named, w.all = nil, true
 	} else if !w.all {
@@ -278,18 +279,22 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear takes the urgent rows and, unless they are held, a page of named ones. all: the store has more that is due.
+// Hear takes the urgent rows and a page of named ones, while held of those that were pushed. all: the store has more
+// that is due.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	urgent, w.urgent = w.urgent, nil
+	from := &w.named
 	if w.offers.held {
-		return urgent, nil, false
+		from = &w.offers.pushed
+	} else {
+		all, w.all = w.all, false
 	}
-	n := min(duePage, len(w.named))
-	ids, all = w.named[:n:n], w.all
-	if w.named, w.all = w.named[n:], false; len(w.named) == 0 {
-		w.named = nil
+	n := min(duePage, len(*from))
+	ids = (*from)[:n:n]
+	if *from = (*from)[n:]; len(*from) == 0 {
+		*from = nil
 	}
 	w.remains = w.remains || all
 	return urgent, ids, all

@@ -26,6 +26,7 @@ const (
 	Rejections          Event = "resyncd_notifications_rejected_total"
 	Fetches             Event = "resyncd_fetches_total"
 	FetchedBytes        Event = "resyncd_fetched_bytes_total"
+	Transports          Event = "resyncd_transports_total"
 	FetchFailures       Event = "resyncd_fetch_failures_total"
 	Removals            Event = "resyncd_removals_total"
 	PushMisses          Event = "resyncd_push_misses_total"

@@ -98,6 +98,7 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		switch s.Result {
 		case "fetched":
 			p.Changes = 1
+			d.metrics.Count(console.Transports, r.name, s.Transport, 1)
 		case "failed":
 			p.Failed = 1
 		}
