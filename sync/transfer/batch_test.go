@@ -88,6 +88,7 @@ func TestBatch(t *testing.T) {
 				if want := serves[strings.TrimPrefix(a.res.URI, c.srv.URL)]; o.verdict != verdictFetched || got != want {
 					t.Errorf("%s: %v, %q, %v", a.res.URI, o.verdict, got, o.failure)
 				}
+				c.s.end(a.res)
 				ended = append(ended, o)
 			}
 			if asked := c.asked(); asked != tc.asked {

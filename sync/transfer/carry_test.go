@@ -270,6 +270,10 @@ func TestPackage(t *testing.T) {
 				t.Fatal("done before its offer is used")
 			}
 			o, got := c.work(r)
+			if isDone(p) {
+				t.Error("done before the bytes are durable")
+			}
+			c.s.end(r)
 			if tc.via == viaNothing {
 				if o.verdict != verdictFailed || o.failure.class != fetch.TooLarge.String() {
 					t.Errorf("%v, %v", o.verdict, o.failure)
@@ -303,7 +307,8 @@ func TestMemberIsBrokenOff(t *testing.T) {
 	p.Seal()
 	a := new(attempts).begin(t.Context(), r, false)
 	a.cancel(errAside)
-	if o := c.Reconciler.work(t.Context(), a); !o.aside || c.asked() != "" || c.log.Len() > 0 || !isDone(p) {
+	o := c.Reconciler.work(t.Context(), a)
+	if c.s.end(r); !o.aside || c.asked() != "" || c.log.Len() > 0 || !isDone(p) {
 		t.Errorf("%v, %v, told %s", o.verdict, o.failure, c.log.String())
 	}
 }
@@ -312,7 +317,7 @@ func TestMemberIsBrokenOff(t *testing.T) {
 func TestPackageIsDiscarded(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(c *carried, r *store.Resource){
-		"worked on":     func(c *carried, r *store.Resource) { c.work(r) },
+		"worked on":     func(c *carried, r *store.Resource) { c.work(r); c.s.end(r) },
 		"given up":      func(c *carried, r *store.Resource) { c.s.end(r) },
 		"halted":        func(c *carried, _ *store.Resource) { c.s.drop() },
 		"the run's end": func(c *carried, _ *store.Resource) { c.s.Clear() },

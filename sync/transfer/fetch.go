@@ -206,7 +206,7 @@ func (r *Reconciler) bring(ctx context.Context, a *attempt, o *outcome) error {
 	}
 	o.stage = stage
 	a.body = newBody(stage, o.want.Digests)
-	if a.offer = r.s.takeOffer(o.res.ID); a.offer != nil {
+	if a.offer = r.s.useOffer(o.res.ID); a.offer != nil {
 		defer a.offer.Package.release()
 	}
 	res, err := r.carry(ctx, a, o)

@@ -36,7 +36,7 @@ func (o *Offer) Fits(w *store.Want) bool {
 	return dated || w.Version == o.Version
 }
 
-// Package is an opened package. It is discarded once it is sealed and no offer waits.
+// Package is an opened package. It is discarded once it is sealed and work on all rows that it is offered to has ended.
 type Package struct {
 	url    string
 	spool  blob.Spool
@@ -164,12 +164,15 @@ func (w *Workset) HandOffered(rs []*store.Resource, offered []*Offer) bool {
 	return true
 }
 
-// takeOffer gives the offer of a row to its worker, who releases the package.
-func (w *Workset) takeOffer(id int64) *Offer {
+// useOffer gives the offer of a row to its worker, who releases the package. The offer stays until the work on the row
+// ends: a kill before its bytes are durable must not have cost the package.
+func (w *Workset) useOffer(id int64) *Offer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.offers.rows[id]
-	delete(w.offers.rows, id)
+	if o != nil {
+		o.Package.users.Add(1)
+	}
 	return o
 }
 

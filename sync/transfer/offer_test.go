@@ -49,7 +49,7 @@ func TestHold(t *testing.T) {
 	if !w.HandOffered(rowsOf(2, 3), offersOf(p, 3)) {
 		t.Error("offered rows are refused")
 	}
-	if got, _ := w.TakeReady(10); len(got) != 2 || got[0].ID != 3 || w.takeOffer(4) == nil || w.takeOffer(2) == nil {
+	if got, _ := w.TakeReady(10); len(got) != 2 || got[0].ID != 3 || w.useOffer(4) == nil || w.useOffer(2) == nil {
 		t.Errorf("%d offered rows are handed on, and not one that is in flight", len(got))
 	}
 	w.Release()
@@ -171,7 +171,7 @@ func TestWorksetModel(t *testing.T) {
 			"take": func(*rapid.T) {
 				rs, _ := w.TakeReady(2)
 				for _, r := range rs {
-					if o := w.takeOffer(r.ID); o != nil {
+					if o := w.useOffer(r.ID); o != nil {
 						using[r.ID] = append(using[r.ID], o)
 					}
 				}

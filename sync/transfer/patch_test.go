@@ -148,6 +148,7 @@ func TestPatchInPackage(t *testing.T) {
 		c.s.Offer(1, offer)
 		p.Seal()
 		o, got := c.work(r)
+		c.s.end(r)
 		if o.verdict != verdictFetched || got != newer || o.via != tc.via || (c.asked() == "/a") != (tc.via == viaSource) {
 			t.Errorf("%s: %v via %v: %q, %v", name, o.verdict, o.via, got, o.failure)
 		}
