@@ -81,7 +81,8 @@ type Planner struct {
 	fold      bool          // the mirror ignores letter case
 	Calm      *spill.Bitmap // rows found as wanted
 	Wanted    bool
-	spare     []row // of the last batch
+	Handed    []int64 // rows that were handed over with an offer
+	spare     []row   // of the last batch
 }
 
 type order struct {

@@ -107,18 +107,21 @@ func (p *Puller) useDumps(ctx context.Context) error {
 	if u.listed > 0 {
 		dumps[0], dumps[1] = dumps[1], dumps[0]
 	}
-	for _, dump := range dumps {
-		if dump == nil || u.owed == 0 {
+	for i, dump := range dumps {
+		if dump == nil {
 			continue
+		}
+		if i > 0 && dumps[0] != nil {
+			if u, err = p.owing(ctx); err != nil {
+				return err
+			}
 		}
 		if err := p.useDump(ctx, dump, u); err != nil {
 			return err
 		}
-		if u, err = p.owing(ctx); err != nil {
-			return err
-		}
 	}
-	return nil
+	p.Release() // beside what is left of the last package
+	return p.awaitUse(ctx)
 }
 
 // owing is what no transport has tried yet. What failed before is left to its own time.
@@ -182,6 +185,9 @@ type dumpChoice struct {
 
 func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) error {
 	always, changes := p.Target.Dumps == dumpsAlways, dump.Kind == rsdoc.KindChangeDump
+	if u.owed == 0 {
+		return nil
+	}
 	choice := dumpChoice{Why: "few resources are owed"}
 	var use []destination.Ref
 	if u.owed > leastOwed || always {
@@ -213,7 +219,7 @@ func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) er
 			return err
 		}
 	}
-	return p.usedUp(ctx)
+	return nil
 }
 
 // leastOwed is what a dump and one package cost.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"resyncd/destination"
@@ -37,7 +38,7 @@ type staged struct {
 	pack   *transfer.Package
 	zip    *rspack.Package
 	length int64
-	sealed bool
+	read   bool // no more offers are made of it
 }
 
 // said is how a dump describes a package.
@@ -54,10 +55,14 @@ func (l listLinks) knows(ref *destination.Ref) bool {
 }
 
 // read reports a package that was brought whole.
-func (l listLinks) read(ref *destination.Ref) bool { return l.Fault == "" && l.Held > 0 && l.knows(ref) }
+func (l listLinks) read(ref *destination.Ref) bool {
+	return l.Fault == "" && l.Held > 0 && l.knows(ref)
+}
 
 // same reports a package that surely is what was read, so that nobody need be asked.
-func same(ref *destination.Ref, doc *store.Document) bool { return ref.Length >= 0 && linksOf(*doc).read(ref) }
+func same(ref *destination.Ref, doc *store.Document) bool {
+	return ref.Length >= 0 && linksOf(*doc).read(ref)
+}
 
 func spoolName(what, url string) string {
 	sum := sha256.Sum256([]byte(what + url))
@@ -332,32 +337,61 @@ func (p *Puller) use(ctx context.Context, s *staged) error {
 	return nil
 }
 
-// awaitUse waits until no package is in use.
-func (p *Puller) awaitUse(ctx context.Context) error {
-	if err := p.usedUp(ctx); err != nil || p.inUse == nil {
-		return err
-	}
-	defer p.Await()()
-	select {
-	case <-p.inUse.pack.Done():
+// The least time between two looks at rows in flight, and the longest without one that landed.
+const (
+	landLook = 20 * time.Millisecond
+	landMost = 10 * time.Second
+)
+
+// awaitUse waits until no package is in use. One is kept until the rows that were offered are recorded, or a kill would
+// cost a request for each; but rows that hang elsewhere by now hold nothing up.
+func (p *Puller) awaitUse(ctx context.Context) (err error) {
+	s := p.inUse
+	if s == nil {
 		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	err = p.usedUp(ctx)
+	defer p.Await()()
+	looks := time.NewTicker(landLook)
+	defer looks.Stop()
+	for landed := p.Now(); err == nil && p.Now().Sub(landed) < landMost; {
+		before := len(p.Plan.Handed)
+		p.Plan.Handed = slices.DeleteFunc(p.Plan.Handed, func(id int64) bool { return !p.Busy(id) })
+		if len(p.Plan.Handed) == 0 {
+			break
+		}
+		if len(p.Plan.Handed) < before {
+			landed = p.Now()
+		}
+		select {
+		case <-looks.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	p.leave(err)
+	return err
 }
 
-// usedUp plans what waits and ends the offers of the package in use, if there is one.
-func (p *Puller) usedUp(ctx context.Context) error {
+// leave gives up the package in use, if there is one, for a later run if this one ends.
+func (p *Puller) leave(err error) {
 	s := p.inUse
-	if s == nil || s.sealed {
-		return nil
+	if s == nil {
+		return
 	}
-	err := p.Plan.PlanAll(ctx)
-	if s.sealed = true; err != nil {
+	if p.inUse, p.Plan.Handed = nil, nil; err != nil {
 		s.pack.Keep()
 	}
 	s.pack.Seal()
-	return err
+}
+
+// usedUp plans what waits of the package in use, if there is one.
+func (p *Puller) usedUp(ctx context.Context) error {
+	if p.inUse == nil || p.inUse.read {
+		return nil
+	}
+	p.inUse.read = true
+	return p.Plan.PlanAll(ctx)
 }
 
 // walk reads documents, and ends the offers of their packages.
@@ -367,10 +401,9 @@ func (p *Puller) walk(ctx context.Context, past bool, ref destination.Ref, kind 
 	if err == nil {
 		return tour, p.usedUp(ctx)
 	}
-	if s := p.inUse; s != nil && !s.sealed {
-		p.Plan.Batch, s.sealed = p.Plan.Batch[:0], true
-		s.pack.Keep()
-		s.pack.Seal()
+	if s := p.inUse; s != nil && !s.read {
+		p.Plan.Batch = p.Plan.Batch[:0]
+		p.leave(err)
 	}
 	return tour, err
 }
@@ -386,7 +419,7 @@ func (p *Puller) clock(part *destination.Part) store.Micros {
 // offer is what the package in use has for an entry of its manifest; nil for nothing.
 func (p *Puller) offer(part *destination.Part, e *rsdoc.Entry) *transfer.Offer {
 	s := p.inUse
-	if s == nil || s.sealed || !part.Inside() || part.URL != s.ref.URL || e.Fault != "" {
+	if s == nil || s.read || !part.Inside() || part.URL != s.ref.URL || e.Fault != "" {
 		return nil
 	}
 	o := &transfer.Offer{Package: s.pack, Length: e.Length, LastMod: store.Micros(e.LastMod),

@@ -102,7 +102,8 @@ func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 }
 
 // Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
-func (p *Puller) Run(ctx context.Context) error {
+func (p *Puller) Run(ctx context.Context) (err error) {
+	defer func() { p.leave(err) }()
 	return inOrder(ctx, p.Start, p.read, p.useDumps, p.look)
 }
 
@@ -136,17 +137,18 @@ func (p *Puller) read(ctx context.Context) error {
 }
 
 // Fill reads what closes holes and follows hints.
-func (p *Puller) Fill(ctx context.Context) error {
+func (p *Puller) Fill(ctx context.Context) (err error) {
+	defer func() { p.leave(err) }()
 	switch {
 	case p.Offer.Topic != nil:
 		return p.Topic(ctx)
 	case p.Offer.ChangeList == nil:
-		return inOrder(ctx, p.listOnly(p.Set.Baselines > 0), p.JudgeHoles)
+		return inOrder(ctx, p.listOnly(p.Set.Baselines > 0), p.JudgeHoles, p.awaitUse)
 	case !p.Based():
 		return nil
 	}
 	promised := len(p.Holes.Watching) > 0 // caches may hide the covering list (F59)
-	return inOrder(ctx, p.changeList(promised), p.CloseHoles, p.JudgeHoles)
+	return inOrder(ctx, p.changeList(promised), p.CloseHoles, p.JudgeHoles, p.awaitUse)
 }
 
 func (p *Puller) changeList(uncached bool) func(context.Context) error {
