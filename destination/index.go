@@ -13,8 +13,8 @@ import (
 
 func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || listsParts(d.Head.Kind) }
 
-// listsParts reports a kind whose lists lead to documents and not to resources: to those of an archive, or the manifests
-// of a dump.
+// listsParts reports a kind whose lists lead to documents and not to resources: to those of an archive, or the
+// manifests of a dump.
 func listsParts(k rsdoc.Kind) bool { return archived(k) != "" || manifested(k) != "" }
 
 func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind, path []string) error {

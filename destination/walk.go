@@ -17,8 +17,8 @@ type Part struct {
 	Parent string // URL of the index, "" for the root
 	Newest bool   // the last of its index, the only one that may still change
 	Depth  int
-	// Package is the entry of a dump whose manifest this is, else nil. URL is that of its `contents`, or the package's own
-	// for the manifest inside.
+	// Package is the entry of a dump whose manifest this is, else nil. URL is that of its `contents`, or the package's
+	// own for the manifest inside.
 	Package *Ref
 	Meta
 }

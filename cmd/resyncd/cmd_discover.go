@@ -223,7 +223,8 @@ func firstBaseline(packages, large int, alone bool) string {
 	case packages == large:
 		return "each resource is asked for: no package may be read"
 	case large > 0:
-		return fmt.Sprintf("%d packages are read, as all that they hold is owed; %d are larger than max_dump", packages-large, large)
+		return fmt.Sprintf("%d packages are read, as all that they hold is owed; %d are larger than max_dump",
+			packages-large, large)
 	}
 	return fmt.Sprintf("%d packages are read, as all that they hold is owed", packages)
 }

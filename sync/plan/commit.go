@@ -338,10 +338,6 @@ func (p *Planner) handOffered(ctx context.Context, c *store.Commit, rows, offere
 			owed, offers = append(owed, res), append(offers, at[res.ID].offers[fits])
 		}
 	}
-	if len(owed) > 0 && p.o.Site.HandOffered(owed, offers) {
-		for _, res := range owed {
-			p.Handed = append(p.Handed, res.ID)
-		}
-	}
+	p.o.Site.HandOffered(owed, offers)
 	return nil
 }

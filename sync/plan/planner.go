@@ -81,8 +81,7 @@ type Planner struct {
 	fold      bool          // the mirror ignores letter case
 	Calm      *spill.Bitmap // rows found as wanted
 	Wanted    bool
-	Handed    []int64 // rows that were handed over with an offer
-	spare     []row   // of the last batch
+	spare     []row // of the last batch
 }
 
 type order struct {

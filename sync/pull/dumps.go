@@ -14,8 +14,8 @@ import (
 	"resyncd/sync/plan"
 )
 
-// A dump brings the bytes of many wants at once. Where there is a list, it says what is wanted, and packages are chosen
-// by what they save (useDumps); where there is none, the manifests are the list, and a dump is read as an index of them.
+// A dump brings the bytes of many wants at once. Where there is a list, it says what is wanted, and packages are
+// chosen by what they save (useDumps). Where there is none, a dump is read as an index of its manifests.
 
 const (
 	dumpsAuto   = "auto"

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"resyncd/destination"
@@ -337,40 +336,23 @@ func (p *Puller) use(ctx context.Context, s *staged) error {
 	return nil
 }
 
-// The least time between two looks at rows in flight, and the longest without one that landed.
-const (
-	landLook = 20 * time.Millisecond
-	landMost = 10 * time.Second
-)
-
-// awaitUse waits until no package is in use. One is kept until the rows that were offered are recorded, or a kill would
-// cost a request for each; but rows that hang elsewhere by now hold nothing up.
-func (p *Puller) awaitUse(ctx context.Context) (err error) {
+// awaitUse waits until no package is in use: all rows that it was offered to are recorded.
+func (p *Puller) awaitUse(ctx context.Context) error {
 	s := p.inUse
-	if s == nil {
-		return nil
+	err := p.usedUp(ctx)
+	if s == nil || err != nil {
+		return err
 	}
-	err = p.usedUp(ctx)
+	p.leave(nil)
 	defer p.Await()()
-	looks := time.NewTicker(landLook)
-	defer looks.Stop()
-	for landed := p.Now(); err == nil && p.Now().Sub(landed) < landMost; {
-		before := len(p.Plan.Handed)
-		p.Plan.Handed = slices.DeleteFunc(p.Plan.Handed, func(id int64) bool { return !p.Busy(id) })
-		if len(p.Plan.Handed) == 0 {
-			break
-		}
-		if len(p.Plan.Handed) < before {
-			landed = p.Now()
-		}
-		select {
-		case <-looks.C:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+	select {
+	case <-s.pack.Done():
+		p.Observe.Package(transfer.PackageProgress{URL: s.ref.URL, Total: s.length, Bytes: s.length,
+			Members: int64(s.zip.Len()), State: transfer.PackageUsed})
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	p.leave(err)
-	return err
 }
 
 // leave gives up the package in use, if there is one, for a later run if this one ends.
@@ -379,7 +361,7 @@ func (p *Puller) leave(err error) {
 	if s == nil {
 		return
 	}
-	if p.inUse, p.Plan.Handed = nil, nil; err != nil {
+	if p.inUse = nil; err != nil {
 		s.pack.Keep()
 	}
 	s.pack.Seal()

@@ -187,7 +187,8 @@ func (p *Puller) Start(ctx context.Context) error {
 		return err
 	}
 	if p.Offer.ChangeList == nil && p.Offer.ResourceList == nil && p.Offer.Topic == nil {
-		p.Fail(errors.New("the set offers neither a Resource List nor a Change List, and no dump that `dumps` lets be read"))
+		p.Fail(errors.New(
+			"the set offers neither a Resource List nor a Change List, and no dump that `dumps` lets be read"))
 	}
 	followed := map[rsdoc.Kind]*destination.Ref{
 		rsdoc.KindResourceList: p.Offer.ResourceList, rsdoc.KindChangeList: p.Offer.ChangeList,
