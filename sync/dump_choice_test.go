@@ -1,11 +1,14 @@
 package sync
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"resyncd/store/blob"
 )
 
 // dumpSource is a fake with a Resource List and a Resource Dump of two packages of twenty.
@@ -89,12 +92,12 @@ func TestDumpChoice(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			d := newDumpSource(t, "off", tc.contents)
-			d.one2(true)
+			d.sync(true)
 			d.tune = func(t *Target) { t.Dumps = tc.mode }
 			rewrite(d.one, tc.one, "new")
 			rewrite(d.two, tc.two, "new")
 			d.publish(1)
-			res := d.one2(true)
+			res := d.sync(true)
 			gets, _ := d.gets()
 			if d.packages() != tc.packages || len(gets) != tc.gets || res.Fetched != int64(tc.one+tc.two) {
 				t.Errorf("packages %v, %d one by one, %+v", d.packages(), len(gets), res)
@@ -111,7 +114,7 @@ func TestDumpChoice(t *testing.T) {
 	}
 }
 
-func (d *dumpSource) one2(inStep bool) Result { return d.fake.one(inStep) }
+func (d *dumpSource) sync(inStep bool) Result { return d.fake.one(inStep) }
 
 // TestDumpFaults: whatever is wrong with a package costs a GET for each resource, a warning and no second download.
 func TestDumpFaults(t *testing.T) {
@@ -159,7 +162,7 @@ func TestDumpFaults(t *testing.T) {
 			d := newDumpSource(t, "auto", false)
 			whole := d.pack("/p0.zip", d.manifest("resourcedump-manifest", "", d.one), d.one)
 			tc.spoil(d, whole)
-			d.one2(true)
+			d.sync(true)
 			if gets, _ := d.gets(); len(gets) != tc.gets {
 				t.Errorf("one by one: %d, want %d", len(gets), tc.gets)
 			}
@@ -168,11 +171,71 @@ func TestDumpFaults(t *testing.T) {
 			rewrite(d.two, 20, "new")
 			d.at = 1
 			d.list() // the dump lags behind
-			d.one2(true)
+			d.sync(true)
 			if d.packages() != [2]int{} {
 				t.Error("asked for again")
 			}
 			d.holds(bodiesOf(d.all()...))
 		})
+	}
+}
+
+// TestDumpTooLarge: a package beyond max_dump, or half of what the disk has free, is not asked for.
+func TestDumpTooLarge(t *testing.T) {
+	t.Parallel()
+	for name, tune := range map[string]func(*Target){
+		"max_dump": func(t *Target) { t.MaxDump = 100 },
+		"disk":     func(t *Target) { t.Mirror = roomFor{t.Mirror, 1000} },
+	} {
+		d := newDumpSource(t, "auto", true)
+		d.tune = func(t *Target) { t.Dumps = "auto"; tune(t) }
+		d.sync(true)
+		if gets, _ := d.gets(); len(gets) != 40 || d.packages() != [2]int{} {
+			t.Errorf("%s: %d one by one, packages %v", name, len(gets), d.packages())
+		}
+		d.holds(bodiesOf(d.all()...))
+		if d.spools() != nil {
+			t.Errorf("%s: something is left", name)
+		}
+	}
+}
+
+type roomFor struct {
+	blob.Mirror
+	free uint64
+}
+
+func (m roomFor) Free(context.Context) (bytes, inodes uint64, err error) { return m.free, 1 << 20, nil }
+
+// TestDumpDryRun: a dry run tells what would be fetched and reads no package, also where the manifests are the list.
+func TestDumpDryRun(t *testing.T) {
+	t.Parallel()
+	for _, alone := range []bool{false, true} {
+		d := newDumpSource(t, "always", true)
+		if alone {
+			d.set("resourcedump", "/rd.xml")
+		}
+		d.opts.Plan = func(Planned) error { return nil }
+		res, err := d.run()
+		if err != nil || res.Would.Fetch != 40 || d.packages() != [2]int{} {
+			t.Errorf("alone %t: %+v, %v, packages %v", alone, res, err, d.packages())
+		}
+	}
+}
+
+// TestPackageWithoutValidators: a package that was read is known by what its dump says of it.
+func TestPackageWithoutValidators(t *testing.T) {
+	t.Parallel()
+	f := dumped(t, "auto")
+	f.set("resourcedump", "/rd.xml")
+	ms := members(20, 0)
+	body := f.pack("/p.zip", f.manifest("resourcedump-manifest", `at="`+when(0)+`"`, ms), ms)
+	f.handle("/p.zip", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	f.page("/rd.xml", list("resourcedump", `at="`+when(0)+`"`, f.packageEntry("/p.zip", "", "", len(body))))
+	f.one(true)
+	f.bringsAll()
+	f.quiet()
+	if f.asksFor("/p.zip") > 0 {
+		t.Error("asked for again")
 	}
 }

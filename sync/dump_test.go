@@ -4,11 +4,16 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"resyncd/destination/peer/source"
+	"resyncd/sync/transfer"
 )
 
 // member is a resource in a package, and what the manifest says of it.
@@ -246,5 +251,37 @@ func TestChangeDumpAlone(t *testing.T) {
 		if f.asksFor("/p5.zip") != 0 {
 			t.Error("a package that was read is asked for again")
 		}
+	}
+}
+
+// TestPackagesAreObserved: whoever watches hears of each package from its first byte to its end.
+func TestPackagesAreObserved(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var told []transfer.PackageProgress
+	o := source.Options{Dumps: true, DumpSize: 10}
+	p := newPusherIn(t, ramDir(t), o, many(20), func(t *Target) { t.Dumps = "auto" })
+	p.stop()
+	p.also = func(o *Observer) {
+		o.Package = func(pp transfer.PackageProgress) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, pp)
+		}
+	}
+	p.follow()
+	p.pull(false)
+	mu.Lock()
+	defer mu.Unlock()
+	states := map[transfer.PackageState]int{}
+	for _, pp := range told {
+		states[pp.State]++
+		if pp.State == transfer.PackageInUse && (pp.Members != 11 || pp.Bytes <= 0) {
+			t.Errorf("%+v", pp)
+		}
+	}
+	want := map[transfer.PackageState]int{transfer.PackageComing: 2, transfer.PackageInUse: 2, transfer.PackageUsed: 2}
+	if !maps.Equal(states, want) {
+		t.Errorf("told %v, want %v", states, want)
 	}
 }

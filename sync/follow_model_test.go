@@ -25,7 +25,10 @@ func TestPushModel(t *testing.T) {
 		done := false
 		defer func() { failing = failing || !done || rt.Failed() }()
 		n++
-		p := newPusherIn(rt, fmt.Sprintf("%s/%d", folder, n), source.Options{ChangeListSize: rapid.SampledFrom([]int{3, 1000}).Draw(rt, "list")}, many(4))
+		o := source.Options{ChangeListSize: rapid.SampledFrom([]int{3, 1000}).Draw(rt, "list"), DumpSize: 2}
+		dumps := rapid.SampledFrom([]string{"off", "auto", "always"}).Draw(rt, "dumps")
+		o.Dumps = dumps != "off"
+		p := newPusherIn(rt, fmt.Sprintf("%s/%d", folder, n), o, many(4), func(t *Target) { t.Dumps = dumps })
 		defer func() { p.stop() }()
 		p.taken()
 		p.pull(false)

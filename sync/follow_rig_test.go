@@ -67,7 +67,7 @@ func newSettled(t *testing.T, o source.Options, bodies map[string]string) *pushe
 	return p
 }
 
-func newPusherIn(t tester, folder string, o source.Options, bodies map[string]string) *pusher {
+func newPusherIn(t tester, folder string, o source.Options, bodies map[string]string, tune ...func(*Target)) *pusher {
 	t.Helper()
 	p := &pusher{jobs: map[Work]time.Time{}, wake: make(chan struct{}, 1)}
 	o.OnChange = func(c source.Change) {
@@ -76,6 +76,9 @@ func newPusherIn(t tester, folder string, o source.Options, bodies map[string]st
 		p.changes = append(p.changes, c)
 	}
 	p.rig = newRigIn(t, folder, o, bodies)
+	for _, f := range tune {
+		p.tune = f
+	}
 	p.follow()
 	t.Cleanup(func() { p.stop() })
 	return p

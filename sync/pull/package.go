@@ -89,11 +89,17 @@ func (p *Puller) stage(
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	if needed && passing(fault) {
-		return nil, fault, nil // there is nothing else to go by, so the next pull goes on with it
+	switch {
+	case needed && passing(fault): // there is nothing else to go by, so the next pull goes on with it
+		return nil, fault, nil
+	case errors.Is(fault, errRoom), blob.Systemic(fault), errors.Is(fault, blob.ErrExists): // it may be over soon
+		p.Log.Warn("a package cannot be staged", "package", fetch.RedactURL(ref.URL), "err", fault)
+		return nil, fault, nil
 	}
 	return nil, fault, p.faulty(ctx, ref, fault)
 }
+
+var errRoom = errors.New("no room")
 
 // faulty has a package left alone for a while.
 func (p *Puller) faulty(ctx context.Context, ref *destination.Ref, fault error) error {
@@ -181,8 +187,8 @@ func (p *Puller) download(
 		}
 	}
 	if ref.Length > room || room <= 0 {
-		return fmt.Errorf("%s has %d bytes, and there is room for %d: `max_dump`, or half of what the disk has free",
-			fetch.RedactURL(ref.URL), ref.Length, room), nil
+		return fmt.Errorf("%w: %s has %d bytes, and may have %d: `max_dump`, or half of what the disk has free",
+			errRoom, fetch.RedactURL(ref.URL), ref.Length, room), nil
 	}
 	opt := fetch.DownloadOptions{Resume: true, DeclaredLength: -1, Held: spool.Size()}
 	if linksOf(*doc).knows(ref) {
