@@ -81,8 +81,8 @@ func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeli
 	isFeed := len(kinds[store.SpanFeed]) > 0
 	for _, e := range evidence {
 		spans := kinds[e.kind]
-		if len(spans) == 0 && (isFeed != (e.kind == store.SpanFeed)) {
-			continue // a feed has no lists, and other sets have no feed
+		if len(spans) == 0 && (isFeed != (e.kind == store.SpanFeed) || e.kind == store.SpanChangeDump) {
+			continue // a feed has no lists, other sets have no feed, and few have dumps
 		}
 		v.Lanes = append(v.Lanes, lane{Name: e.name, Class: "k-" + string(e.kind), Shapes: v.spans(e.name, spans)})
 	}
