@@ -19,8 +19,9 @@ type page struct {
 	status int
 	header []string // name, value, name, value, …
 	body   string
-	raw    string              // instead of all that: bytes on the connection, which is closed then
-	more   func(io.Writer) int // after raw: writes on until that fails, and tells how much
+	raw    string                   // instead of all that: bytes on the connection, which is closed then
+	more   func(io.Writer) int      // after raw: writes on until that fails, and tells how much
+	made   func(base string) string // instead of body: one that knows the Source's own address
 }
 
 // pages are the answers of a Source by path. Any path below /r/ that is not among them is a sound resource.
@@ -64,6 +65,7 @@ type site struct {
 
 	mu     sync.Mutex
 	bodies map[[32]byte]bool // every body that it published whole
+	gets   int               // requests for resources
 	sent   int               // bytes of endless answers
 }
 
@@ -100,6 +102,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, ok := s.bad.pages[r.URL.Path]
 	if !ok && strings.HasPrefix(r.URL.Path, "/r/") {
 		p = page{body: bodyOf(r.URL.Path)}
+		s.mu.Lock()
+		s.gets++
+		s.mu.Unlock()
 	} else if !ok {
 		http.NotFound(w, r)
 		return
@@ -112,6 +117,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := s.at(p.body)
+	if p.made != nil {
+		body = p.made(s.URL)
+	}
 	for i := 0; i+1 < len(p.header); i += 2 {
 		w.Header().Add(p.header[i], s.at(p.header[i+1]))
 	}

@@ -113,6 +113,8 @@ type hostileRun struct {
 	canary map[string]string
 	// program is resyncd, and more a variable that it is given.
 	program, more string
+	// dumps is what the configuration says of them.
+	dumps string
 
 	sites []*site
 	allow string // CIDRs of network.allow
@@ -123,7 +125,7 @@ type hostileRun struct {
 
 func newHostileRun(t *testing.T) *hostileRun {
 	t.Helper()
-	h := &hostileRun{t: t, dir: t.TempDir(), program: "resyncd", more: "TERM=dumb"}
+	h := &hostileRun{t: t, dir: t.TempDir(), program: "resyncd", more: "TERM=dumb", dumps: "auto"}
 	for _, name := range []string{"a", "place/a", "place/etc/passwd", "place/data.txt", "place/data/canary", "place/mirror.txt"} {
 		path := filepath.Join(h.dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -154,7 +156,7 @@ func (h *hostileRun) sync() (code int) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "data_dir: %s\nmirror: %s\nnetwork: { idle_timeout: 1s, retry_for: 0s, allow: [%s] }\n", h.data(), filepath.Join(h.data(), "mirror"), h.allow)
 	b.WriteString("callback: { listen: 127.0.0.1:0, base_url: \"http://127.0.0.1:0/cb\" }\nconsole: { listen: \"\" }\n")
-	b.WriteString("defaults: { durability: none, max_resource: 1MiB, schedule: \"@daily\" }\nsources:\n")
+	fmt.Fprintf(&b, "defaults: { durability: none, max_resource: 1MiB, schedule: \"@daily\", dumps: %s }\nsources:\n", h.dumps)
 	for i, s := range h.sites {
 		start := s.bad.start
 		if start == "" {
