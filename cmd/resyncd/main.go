@@ -207,7 +207,7 @@ var manTemplate string
 var manualPages embed.FS
 
 // topics are the pages of the manual, in the order in which a reader meets them.
-var topics = []string{"operate", "feeds", "push", "console", "layout", "service", "security", "contract", "performance",
+var topics = []string{"operate", "dumps", "feeds", "push", "console", "layout", "service", "security", "contract", "performance",
 	"testing", "faults"}
 
 // commands are the texts of the program.
