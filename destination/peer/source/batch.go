@@ -1,7 +1,6 @@
 package source
 
 import (
-	"archive/zip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +68,7 @@ func (s *Source) writeBatch(w io.Writer, uris []string) error {
 	var records []*record
 	records, head.At = s.published(uris)
 	var members []member
-	z := zip.NewWriter(w)
+	z := newZip(w)
 	for i, rec := range records {
 		path := fmt.Sprintf("resources/%06d", i+1)
 		switch got, err := s.add(z, path, rec); {

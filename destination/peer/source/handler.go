@@ -310,18 +310,13 @@ func (s *Source) send(w io.Writer, t text, compress bool) error {
 	case !compress:
 		return t.write(w)
 	}
-	return zipped(w, t.write)
-}
-
-// zipped has something written through gzip.
-func zipped(w io.Writer, write func(io.Writer) error) error {
 	z, ok := gzips.Get().(*gzip.Writer)
 	if !ok {
 		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that exists
 	}
 	defer gzips.Put(z)
 	z.Reset(w)
-	if err := write(z); err != nil {
+	if err := t.write(z); err != nil {
 		return err
 	}
 	return z.Close()

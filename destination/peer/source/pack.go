@@ -2,8 +2,7 @@ package source
 
 import (
 	"archive/zip"
-	"bufio"
-	"bytes"
+	"compress/flate"
 	"errors"
 	"fmt"
 	"io"
@@ -125,7 +124,7 @@ type member struct {
 
 // write writes a package: members are numbered, so that no name of a resource becomes a path.
 func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, error) {
-	s, z := d.s, zip.NewWriter(w)
+	s, z := d.s, newZip(w)
 	var members []member
 	for i, e := range what {
 		if d.closed.Load() {
@@ -193,17 +192,12 @@ func (s *Source) add(z *zip.Writer, name string, rec *record) (*record, error) {
 	if b.close != nil {
 		defer b.close()
 	}
-	in := bufio.NewReaderSize(b, 4<<10)
-	header := &zip.FileHeader{Name: name, Method: zip.Store}
-	if shrinks(in) {
-		header.Method = zip.Deflate
-	}
-	out, err := z.CreateHeader(header)
+	out, err := z.Create(name)
 	if err != nil {
 		return nil, err
 	}
 	got := &record{name: rec.name, live: true, modified: b.modified.Unix()}
-	if err := s.fill(got, io.TeeReader(in, out)); err != nil {
+	if err := s.fill(got, io.TeeReader(b, out)); err != nil {
 		return nil, err
 	}
 	switch {
@@ -215,13 +209,13 @@ func (s *Source) add(z *zip.Writer, name string, rec *record) (*record, error) {
 	return got, nil
 }
 
-// shrinks guesses from how it begins whether something gets smaller by a tenth.
-func shrinks(in *bufio.Reader) bool {
-	begin, _ := in.Peek(in.Size()) // an error comes again
-	var out bytes.Buffer
-	err := zipped(&out, func(w io.Writer) error {
-		_, err := w.Write(begin)
-		return err
+// newZip is a writer of packages. It has one compressor for all members: making one costs more than a small member.
+func newZip(w io.Writer) *zip.Writer {
+	z := zip.NewWriter(w)
+	deflate, _ := flate.NewWriter(nil, flate.BestSpeed) // a level that exists
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+		deflate.Reset(w)
+		return deflate, nil
 	})
-	return err == nil && out.Len() < len(begin)*9/10
+	return z
 }
