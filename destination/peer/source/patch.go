@@ -193,6 +193,9 @@ type differ struct {
 
 // step notes one operation, on a value below the path.
 func (d *differ) step(op string, value any, below ...string) {
+	if d.room < 0 {
+		return // paths may be long
+	}
 	path := "/" + strings.Join(slices.Concat(d.path, below), "/")
 	step := map[string]any{"op": op, "path": path, "value": value}
 	if op == "remove" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -418,4 +419,21 @@ func TestShelf(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPatchOfLongPaths: a patch that gets too long is given up, not written to its end.
+func TestPatchOfLongPaths(t *testing.T) {
+	document := func(digit string) []byte {
+		key := strings.Repeat("k", 400_000)
+		return []byte(`{"` + key + `":[` + strings.Repeat(digit+",", 9_999) + digit + `]}`)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if patch := makePatch(document("1"), document("2")); patch != nil {
+		t.Errorf("a patch of %d bytes", len(patch))
+	}
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 100<<20 {
+		t.Errorf("%d MiB for no patch", taken>>20)
+	}
 }
