@@ -500,3 +500,22 @@ func TestChangeDumpIsBounded(t *testing.T) {
 		t.Errorf("%d packages, the first is %s", len(p), p[0].name)
 	}
 }
+
+// TestPackageOfWhatMoved: a package waits for a folder that became a file, like that of any file that has just gone.
+func TestPackageOfWhatMoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a/b", "1")
+	s := newFolder(t, dir, Options{Dumps: true})
+	defer s.Close()
+	_, entries := read(t, get(t, s, "/"+resourceDump))
+	if err := os.RemoveAll(filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "a", "2")
+	if resp := ask(s, "GET", entries[0].Loc); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("before the next scan: %s", resp.Status)
+	}
+	scan(t, s)
+	get(t, s, entries[0].Loc)
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"resyncd/destination/rsdoc"
@@ -184,7 +185,7 @@ func (s *Source) add(z *zip.Writer, name string, rec *record) (*record, error) {
 		if err != nil { // deleted since
 			return nil, nil
 		}
-		if errors.Is(problem, fs.ErrNotExist) {
+		if errors.Is(problem, fs.ErrNotExist) || errors.Is(problem, syscall.ENOTDIR) {
 			return nil, fmt.Errorf("%w: %v", errChanging, problem) // published soon
 		}
 		return nil, problem
