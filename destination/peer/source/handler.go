@@ -276,6 +276,7 @@ func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 		h.Set("Link", t.links)
 	}
 	if t.modified.Known() {
+		t.modified = max(t.modified, s.begin) // after a restart the same may be said in another way
 		if known := s.stable(t.modified.Time()); !known.IsZero() {
 			h.Set("Last-Modified", known.Format(http.TimeFormat))
 		}

@@ -252,6 +252,28 @@ func TestStateIsTrimmed(t *testing.T) {
 	}
 }
 
+// TestNewerAfterRestart: what is said in another way since a restart does not pass for what was said before.
+func TestNewerAfterRestart(t *testing.T) {
+	t.Parallel()
+	clock := newScripted()
+	o := Options{State: filepath.Join(t.TempDir(), "state"), Synthetic: &Synthetic{Resources: 2, Size: 1}, Now: clock.now}
+	clock.forward(time.Minute)
+	s := newSource(t, o)
+	clock.forward(time.Minute)
+	uri := "/" + capabilityList
+	before := ask(s, "GET", uri).Header.Get("Last-Modified")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.Dumps = true
+	s = newSource(t, o)
+	defer s.Close()
+	clock.forward(time.Minute)
+	if got := ask(s, "GET", uri, "If-Modified-Since", before); before == "" || got.StatusCode != 200 {
+		t.Errorf("with dumps, and not modified since %q: %s", before, got.Status)
+	}
+}
+
 // TestStateOnFullDisk: a state that cannot be written stops nothing, and is whole again once a Change List has ended.
 func TestStateOnFullDisk(t *testing.T) {
 	t.Parallel()
