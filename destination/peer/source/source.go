@@ -15,6 +15,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +83,11 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	s.catalog = catalog{slots: map[string]int{}, most: maxTombstones}
 	if o.Synthetic != nil {
 		s.catalog.most = 0
+	}
+	if o.Dumps {
+		if err := o.outside("packages (TMPDIR says where they are)", os.TempDir()); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.openState(); err != nil {
 		return nil, err

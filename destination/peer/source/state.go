@@ -75,7 +75,7 @@ func (s *Source) openState() error {
 		world = fmt.Sprintf("resources of seed %d and size %d", made.Seed, made.Size)
 	}
 	s.state = &stateFile{path: o.State, world: fmt.Sprintf("%s, hashes %v", world, o.Hashes)}
-	if err := s.outside(); err != nil {
+	if err := o.outside("the state", filepath.Dir(o.State)); err != nil {
 		return err
 	}
 	file, err := os.Open(o.State)
@@ -114,18 +114,22 @@ func (s *Source) readState(r io.Reader) error {
 // known reports whether there was a state to go on from.
 func (f *stateFile) known() bool { return f != nil && f.restored }
 
-// outside refuses a state that would be published.
-func (s *Source) outside() error {
-	dir, err := filepath.Abs(s.options.Dir)
-	if err != nil || s.options.Dir == "" {
-		return err
-	}
-	file, err := filepath.Abs(s.options.State)
+// outside refuses a folder of our own files that lies in the one that is served, under whatever name.
+func (o *Options) outside(what, path string) error {
+	served, err := os.Stat(o.Dir)
 	if err != nil {
-		return err
+		return nil // it is made-up resources, or said later
 	}
-	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("the state %s lies in the folder that is served: it would be published", s.options.State)
+	if path, err = filepath.Abs(path); err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	for dir := path; err == nil; dir = filepath.Dir(dir) {
+		if here, err := os.Stat(dir); err == nil && os.SameFile(here, served) {
+			return fmt.Errorf("%s would be published: %s lies in the folder that is served", what, path)
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
 	}
 	return nil
 }

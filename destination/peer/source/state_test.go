@@ -152,6 +152,9 @@ func TestStateIsRefused(t *testing.T) {
 	if err := newSource(t, Options{Dir: filepath.Join(dir, "folder"), State: good}).Close(); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(filepath.Join(dir, "folder"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	text := func(name, line string) string {
 		line = checksum([]byte(line)) + " " + line + "\n"
 		write(t, dir, name, line)
@@ -162,6 +165,8 @@ func TestStateIsRefused(t *testing.T) {
 		want string
 	}{
 		"inside":     {Options{Dir: dir, State: good}, "would be published"},
+		"linked":     {Options{Dir: filepath.Join(dir, "folder"), State: filepath.Join(dir, "link", "state")}, "would be published"},
+		"temporary":  {Options{Dir: os.TempDir(), Dumps: true}, "TMPDIR"},
 		"memory":     {Options{State: good}, "goes with a folder"},
 		"no folder":  {Options{Dir: filepath.Join(dir, "folder"), State: filepath.Join(dir, "none", "state")}, "no such file"},
 		"directory":  {Options{Dir: filepath.Join(dir, "folder"), State: filepath.Join(dir, "..")}, "is a directory"},
