@@ -100,5 +100,5 @@ func (s *Source) published(uris []string) ([]*record, rsdoc.Micros) {
 			records = append(records, rec)
 		}
 	}
-	return records, s.clock.tick()
+	return records, s.instant()
 }

@@ -330,3 +330,22 @@ func TestBatchMayTakeLong(t *testing.T) {
 		t.Errorf("the answer must be read by %v", w.deadline)
 	}
 }
+
+// TestBatchBeforeRestart: no change is published at or before the instant of a package that somebody has.
+func TestBatchBeforeRestart(t *testing.T) {
+	t.Parallel()
+	clock := newScripted()
+	o := Options{
+		Batch: true, State: filepath.Join(t.TempDir(), "state"), Synthetic: &Synthetic{Resources: 1, Size: 1}, Now: clock.now,
+	}
+	s := newSource(t, o)
+	clock.forward(time.Hour)
+	_, at := s.published(nil)
+	s.state.file.Close() // as kill -9 does
+	clock.forward(-time.Hour)
+	again := newSource(t, o)
+	defer again.Close()
+	if again.begin <= at {
+		t.Errorf("a batch of %v, and changes from %v on", at, again.begin)
+	}
+}
