@@ -519,3 +519,27 @@ func TestPackageOfWhatMoved(t *testing.T) {
 	scan(t, s)
 	get(t, s, entries[0].Loc)
 }
+
+// TestFolderOfPackagesIsCleaned: a folder for temporary files is, now and then; after the end nothing is made in it.
+func TestFolderOfPackagesIsCleaned(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, Options{Dumps: true, DumpSize: 1})
+	for _, name := range []string{"a", "b", "c"} {
+		mustPut(t, s, name, name)
+	}
+	_, entries := read(t, get(t, s, "/"+resourceDump))
+	get(t, s, entries[0].Loc)
+	if err := os.RemoveAll(s.dumps.folder); err != nil {
+		t.Fatal(err)
+	}
+	get(t, s, entries[1].Loc)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if resp := ask(s, "GET", entries[2].Loc); resp.StatusCode != 404 {
+		t.Errorf("after the end: %s", resp.Status)
+	}
+	if _, err := os.Stat(s.dumps.folder); !os.IsNotExist(err) {
+		t.Errorf("after the end there is %s: %v", s.dumps.folder, err)
+	}
+}

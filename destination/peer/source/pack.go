@@ -91,7 +91,10 @@ func (d *dumps) manifest(name string) (text, error) {
 
 // gather makes the file of a package, and says what the head of its manifest has become.
 func (d *dumps) gather(p *pack) (rec *record, head rsdoc.Head, err error) {
-	if d.folder == "" {
+	if d.closed.Load() {
+		return nil, head, errAbsent
+	}
+	if _, err := os.Stat(d.folder); err != nil { // not made, or cleaned away
 		if d.folder, err = os.MkdirTemp("", "rssource-dumps-"); err != nil {
 			return nil, head, fmt.Errorf("make a folder for packages: %w", err)
 		}
