@@ -99,19 +99,10 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 	default:
 		return o, fmt.Errorf("--change-lists %q: want open or closed", v)
 	}
-	switch v := c.String("dumps"); {
-	case v == "on":
-		o.Dumps = true
-	case v != "off":
-		return o, fmt.Errorf("--dumps %q: want on or off", v)
-	case c.IsSet("dump-size"):
-		return o, errors.New("--dump-size: goes with --dumps on")
-	}
-	if c.IsSet("records") && o.Records == "" {
-		return o, errors.New("--records: want a file")
-	}
-	if c.IsSet("state") && o.State == "" {
-		return o, errors.New("--state: want a file")
+	for name, file := range map[string]string{"records": o.Records, "state": o.State} {
+		if c.IsSet(name) && file == "" {
+			return o, fmt.Errorf("--%s: want a file", name)
+		}
 	}
 	switch made := c.IsSet("resources"); {
 	case made && o.Dir != "":
@@ -141,12 +132,17 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 // relatedOptions turns the flags about what is offered beside the resources into options.
 func relatedOptions(c *cli.Context, o *source.Options) error {
 	o.Duplicate = c.String("duplicate")
-	for name, on := range map[string]*bool{"batch": &o.Batch, "patches": &o.Patches, "collections": &o.Collections} {
+	for name, on := range map[string]*bool{
+		"dumps": &o.Dumps, "batch": &o.Batch, "patches": &o.Patches, "collections": &o.Collections,
+	} {
 		v := c.String(name)
 		if v != "on" && v != "off" {
 			return fmt.Errorf("--%s %q: want on or off", name, v)
 		}
 		*on = v == "on"
+	}
+	if c.IsSet("dump-size") && !o.Dumps {
+		return errors.New("--dump-size: goes with --dumps on")
 	}
 	if o.Patches && o.Dir == "" {
 		return errors.New("--patches on: goes with --dir, as it is about JSON files")

@@ -56,36 +56,16 @@ func (s *Source) serveBatch(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	h.Set("Content-Type", "application/zip")
 	h.Set("Cache-Control", "no-store")
-	if s.writeBatch(deadlineWriter{w}, uris) != nil {
+	head := s.newHead(rsdoc.List, rsdoc.KindResourceDumpManifest)
+	what, at := s.published(uris)
+	head.At = at
+	if _, err := s.pack(deadlineWriter{w}, head, what, nil); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// writeBatch writes a package of what was published at one instant. A file that has changed since may be in it, but not
-// in the manifest.
-func (s *Source) writeBatch(w io.Writer, uris []string) error {
-	head := s.newHead(rsdoc.List, rsdoc.KindResourceDumpManifest)
-	var records []*record
-	records, head.At = s.published(uris)
-	var members []member
-	z := newZip(w)
-	for i, rec := range records {
-		path := fmt.Sprintf("resources/%06d", i+1)
-		switch got, err := s.add(z, path, rec); {
-		case err != nil:
-			if err := z.Flush(); err != nil { // the reader is gone
-				return err
-			}
-		case got == rec:
-			members = append(members, member{event{at: rsdoc.NoTime, record: rec}, "/" + path})
-		}
-	}
-	return s.finish(z, head, members)
-}
-
 // published finds the living resources among URIs, each once, and the instant at which they are what is found.
-func (s *Source) published(uris []string) ([]*record, rsdoc.Micros) {
-	var records []*record
+func (s *Source) published(uris []string) (all []event, at rsdoc.Micros) {
 	seen := map[string]bool{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +77,8 @@ func (s *Source) published(uris []string) ([]*record, rsdoc.Micros) {
 		}
 		seen[uri] = true
 		if rec := s.catalog.find(name); rec != nil && rec.live {
-			records = append(records, rec)
+			all = append(all, event{at: rsdoc.NoTime, record: rec})
 		}
 	}
-	return records, s.instant()
+	return all, s.instant()
 }

@@ -269,9 +269,7 @@ func TestBatchStreams(t *testing.T) {
 	for _, rec := range all {
 		uris = append(uris, s.URI(rec.name))
 	}
-	if err := s.writeBatch(w, uris); err != nil {
-		t.Fatal(err)
-	}
+	s.Handler().ServeHTTP(w, postBatch(asJSON(t, uris)))
 	if _, got := unpackBatch(t, w.Body.Bytes()); len(got) != 3 {
 		t.Errorf("%d members", len(got))
 	}

@@ -76,22 +76,18 @@ func (d *dumps) close() error {
 
 // document is a document about the dumps.
 func (d *dumps) document(name string) (text, error) {
-	if d == nil {
+	pack, isManifest := strings.CutSuffix(name, manifestEnd)
+	switch {
+	case d == nil:
 		return text{}, errAbsent
-	}
-	switch name {
-	case resourceDump:
+	case name == resourceDump:
 		return d.resourceDocument(), nil
-	case changeDump:
+	case name == changeDump:
 		return d.changeDocument(), nil
+	case isManifest:
+		return d.manifest(pack)
 	}
-	if name, ok := strings.CutSuffix(name, manifestEnd); ok {
-		return d.manifest(name)
-	}
-	if part, ok := strings.CutPrefix(name, resourceDumpPart); ok {
-		return d.part(part)
-	}
-	return text{}, errAbsent
+	return d.part(name)
 }
 
 // resourceDocument is the Resource Dump, a new one if that is due, or its index.
@@ -153,9 +149,8 @@ func (d *dumps) part(name string) (text, error) {
 	all := d.resources
 	d.s.mu.RUnlock()
 	for _, n := range all {
-		parts := n.documents(d.s.options.ListSize)
-		for part := range parts {
-			if parts > 1 && n.partName(part) == name {
+		for part := range n.documents(d.s.options.ListSize) {
+			if resourceDumpPart+n.partName(part) == name {
 				return d.resourcePart(n, part), nil
 			}
 		}
@@ -265,15 +260,15 @@ func (d *dumps) packages(head rsdoc.Head, packs []*pack) text {
 }
 
 // find finds a package by its name.
-func (d *dumps) find(name string) (*pack, *record) {
+func (d *dumps) find(name string) (*pack, *record, error) {
 	d.s.mu.RLock()
 	defer d.s.mu.RUnlock()
 	all := slices.Concat(d.changes, d.resources[0].packs, d.resources[1].packs)
 	i := slices.IndexFunc(all, func(p *pack) bool { return p.name == name })
 	if i < 0 {
-		return nil, nil
+		return nil, nil, errAbsent
 	}
-	return all[i], all[i].zip
+	return all[i], all[i].zip, nil
 }
 
 // withdraw forgets packages; the caller holds the lock. Who reads one reads on.

@@ -35,14 +35,14 @@ func (d *dumps) zip(name string) (*record, error) {
 	if d == nil {
 		return nil, errAbsent
 	}
-	if p, done := d.find(name); p == nil || done != nil {
-		return done, orAbsent(p)
+	if _, done, err := d.find(name); done != nil || err != nil {
+		return done, err
 	}
 	d.gathering.Lock()
 	defer d.gathering.Unlock()
-	p, done := d.find(name)
-	if p == nil || done != nil {
-		return done, orAbsent(p)
+	p, done, err := d.find(name)
+	if done != nil || err != nil {
+		return done, err
 	}
 	done, head, err := d.gather(p)
 	if err != nil {
@@ -56,13 +56,6 @@ func (d *dumps) zip(name string) (*record, error) {
 	}
 	p.head, p.zip = head, done
 	return done, nil
-}
-
-func orAbsent(p *pack) error {
-	if p == nil {
-		return errAbsent
-	}
-	return nil
 }
 
 // manifest is what `contents` leads to: the manifest in the package.
@@ -107,7 +100,7 @@ func (d *dumps) gather(p *pack) (rec *record, head rsdoc.Head, err error) {
 	rec = &record{
 		name: p.name + packageEnd, live: true, modified: d.s.options.Now().Unix(), content: packed(file.Name()),
 	}
-	if head, err = d.write(file, p.head, p.what()); err == nil {
+	if head, err = d.s.pack(file, p.head, p.what(), d); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err == nil {
@@ -126,18 +119,22 @@ type member struct {
 	path string
 }
 
-// write writes a package: members are numbered, so that no name of a resource becomes a path.
-func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, error) {
-	s, z := d.s, newZip(w)
+// pack writes a package: members are numbered, so that no name of a resource becomes a path. Where d is nil it is the
+// answer to one who asked: a file that has changed since may be in it, but not in the manifest.
+func (s *Source) pack(w io.Writer, head rsdoc.Head, what []event, d *dumps) (rsdoc.Head, error) {
+	z := newZip(w)
 	var members []member
 	for i, e := range what {
-		if d.closed.Load() {
+		if d != nil && d.closed.Load() {
 			return head, errAbsent
 		}
 		m := member{e, ""}
 		if e.record.live {
 			name := fmt.Sprintf("resources/%06d", i+1)
 			rec, err := s.add(z, name, e.record)
+			if d == nil && (err != nil || rec != e.record) {
+				rec, err = nil, z.Flush() // the reader may be gone
+			}
 			if err != nil {
 				return head, err
 			}
@@ -153,23 +150,18 @@ func (d *dumps) write(w io.Writer, head rsdoc.Head, what []event) (rsdoc.Head, e
 		}
 		members = append(members, m)
 	}
-	return head, s.finish(z, head, members)
-}
-
-// finish ends a package with its manifest.
-func (s *Source) finish(z *zip.Writer, head rsdoc.Head, members []member) error {
 	manifest, err := z.Create(manifestName)
 	if err != nil {
-		return err
+		return head, err
 	}
 	err = s.write(manifest, head, eachEntry(members, func(e *rsdoc.Entry, m member) {
 		s.describe(e, m.record)
 		e.Change, e.Datetime, e.Path = m.kind, m.at, m.path
 	}))
 	if err != nil {
-		return err
+		return head, err
 	}
-	return z.Close()
+	return head, z.Close()
 }
 
 // add adds a member and returns what its bytes are. A file of a snapshot may have become another one; the bytes of a

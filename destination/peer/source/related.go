@@ -1,7 +1,6 @@
 package source
 
 import (
-	"fmt"
 	"strings"
 
 	"resyncd/destination/rsdoc"
@@ -13,22 +12,6 @@ const (
 	patchType     = "application/json-patch"
 	relCollection = "collection"
 )
-
-// checkDuplicate looks at the place where all resources are a second time.
-func (o *Options) checkDuplicate() error {
-	if o.Duplicate == "" {
-		return nil
-	}
-	base, err := parseURL("duplicate", o.Duplicate)
-	if err != nil {
-		return err
-	}
-	if base.RawQuery != "" {
-		return fmt.Errorf("duplicate %q: want a base URI without query", o.Duplicate)
-	}
-	o.Duplicate = strings.TrimRight(base.String(), "/")
-	return nil
-}
 
 // relate adds to an entry where its resource is a second time, and the collection that its top folder makes [11]. A
 // deleted one stays in its collection, or a reader of that collection would not hear of the end.

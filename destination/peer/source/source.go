@@ -389,11 +389,15 @@ func (o Options) Check() error {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	base, err := parseURL("base URI", o.Base)
-	if err != nil {
+	var err error
+	if o.Base, err = parseBase("base URI", o.Base); err != nil {
 		return o, err
 	}
-	o.Base = strings.TrimRight(base.String(), "/")
+	if o.Duplicate != "" {
+		if o.Duplicate, err = parseBase("duplicate", o.Duplicate); err != nil {
+			return o, err
+		}
+	}
 	o.ListSize = cmp.Or(o.ListSize, DefaultListSize)
 	o.ChangeListSize = cmp.Or(o.ChangeListSize, DefaultChangeListSize)
 	o.DumpSize = cmp.Or(o.DumpSize, DefaultDumpSize)
@@ -412,16 +416,12 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if err := o.checkDuplicate(); err != nil {
-		return o, err
-	}
 	made := cmp.Or(o.Synthetic, &Synthetic{})
 	for _, rule := range []struct {
 		broken bool
 		what   string
 		args   []any
 	}{
-		{base.RawQuery != "", "base URI %q: want one without query", []any{o.Base}},
 		{o.Dir != "" && o.Synthetic != nil, "a Source serves a folder or made-up resources, not both", nil},
 		{o.State != "" && o.Dir == "" && o.Synthetic == nil, "a state goes with a folder or made-up resources", nil},
 		{o.Patches && o.Synthetic != nil, "patches are made of JSON, made-up resources are text", nil},
@@ -483,4 +483,15 @@ func parseURL(what, text string) (*url.URL, error) {
 			what, u.Redacted())
 	}
 	return u, nil
+}
+
+func parseBase(what, text string) (string, error) {
+	u, err := parseURL(what, text)
+	if err != nil {
+		return "", err
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		return "", fmt.Errorf("%s %q: want one without query", what, text)
+	}
+	return strings.TrimRight(u.String(), "/"), nil
 }

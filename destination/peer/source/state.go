@@ -45,19 +45,15 @@ type stateLine struct {
 }
 
 type stateHead struct {
-	Version      int          `json:"version"`
-	World        string       `json:"world"`
-	Clock        rsdoc.Micros `json:"clock"`
-	Newest       rsdoc.Micros `json:"newest"`
-	Capabilities rsdoc.Micros `json:"capabilities"`
-	Archiving    rsdoc.Micros `json:"archiving"`
-	Past         int          `json:"past"`
-	Lists        []stateList  `json:"lists"`
-	Archived     []stateList  `json:"archived,omitempty"`
+	Version   int          `json:"version"`
+	World     string       `json:"world"`
+	Clock     rsdoc.Micros `json:"clock"`
+	Newest    rsdoc.Micros `json:"newest"`
+	Archiving rsdoc.Micros `json:"archiving"`
+	Past      int          `json:"past"`
+	Lists     []changeList `json:"lists"`
+	Archived  []changeList `json:"archived,omitempty"`
 }
-
-// stateList is from, until, first and last of a Change List.
-type stateList [4]int64
 
 const stateVersion = 1
 
@@ -191,26 +187,23 @@ func (s *Source) restoreHead(h *stateHead) error {
 	}
 	s.clock.last = h.Clock
 	j := newJournal(&s.options, h.Newest)
-	j.past, j.capabilities, j.archiving = h.Past, h.Capabilities, h.Archiving
-	j.lists, j.archived = changeListsOf(h.Lists), changeListsOf(h.Archived)
+	j.past, j.archiving, j.lists, j.archived = h.Past, h.Archiving, h.Lists, h.Archived
 	s.journal = j
 	return nil
 }
 
-func changeListsOf(all []stateList) (out []changeList) {
-	for _, l := range all {
-		c := newChangeList(rsdoc.Micros(l[0]), int(l[2]))
-		c.until, c.last = rsdoc.Micros(l[1]), int(l[3])
-		out = append(out, c)
-	}
-	return out
+// MarshalJSON is for the state alone.
+func (l changeList) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]int64{int64(l.from), int64(l.until), int64(l.first), int64(l.last)})
 }
 
-func stateLists(all []changeList) (out []stateList) {
-	for _, l := range all {
-		out = append(out, stateList{int64(l.from), int64(l.until), int64(l.first), int64(l.last)})
-	}
-	return out
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (l *changeList) UnmarshalJSON(text []byte) error {
+	var n [4]int64
+	err := json.Unmarshal(text, &n)
+	*l = newChangeList(rsdoc.Micros(n[0]), int(n[2]))
+	l.until, l.last = rsdoc.Micros(n[1]), int(n[3])
+	return err
 }
 
 // lineOf is a change, or with neither time nor kind what is published.
@@ -282,8 +275,25 @@ func (f *stateFile) rewrite(s *Source) (err error) {
 	if err != nil {
 		return fmt.Errorf("write the state: %w", err)
 	}
-	w := bufio.NewWriterSize(file, 64<<10)
-	lines, err := s.writeState(w)
+	w, lines, j := bufio.NewWriterSize(file, 64<<10), 0, s.journal
+	put := func(l stateLine) {
+		lines++
+		err = errors.Join(err, writeLine(w, l))
+	}
+	put(stateLine{Head: &stateHead{
+		Version: stateVersion, World: f.world, Clock: s.clock.last, Newest: j.newest, Past: j.past,
+		Archiving: j.archiving, Lists: j.lists, Archived: j.archived,
+	}})
+	for _, rec := range s.catalog.all {
+		if rec != nil {
+			put(lineOf(event{record: rec}))
+		}
+	}
+	for _, e := range j.events {
+		l := lineOf(e)
+		l.Old = true
+		put(l)
+	}
 	err = errors.Join(err, w.Flush(), file.Sync())
 	if err == nil {
 		err = os.Rename(file.Name(), f.path)
@@ -300,30 +310,6 @@ func (f *stateFile) rewrite(s *Source) (err error) {
 		err = errors.Join(dir.Sync(), dir.Close())
 	}
 	return err
-}
-
-func (s *Source) writeState(w io.Writer) (lines int, err error) {
-	j := s.journal
-	put := func(l stateLine) {
-		lines++
-		err = errors.Join(err, writeLine(w, l))
-	}
-	put(stateLine{Head: &stateHead{
-		Version: stateVersion, World: s.state.world, Clock: s.clock.last, Newest: j.newest, Past: j.past,
-		Capabilities: j.capabilities, Archiving: j.archiving,
-		Lists: stateLists(j.lists), Archived: stateLists(j.archived),
-	}})
-	for _, rec := range s.catalog.all {
-		if rec != nil {
-			put(lineOf(event{record: rec}))
-		}
-	}
-	for _, e := range j.events {
-		l := lineOf(e)
-		l.Old = true
-		put(l)
-	}
-	return lines, err
 }
 
 func (f *stateFile) close() error {
