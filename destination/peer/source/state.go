@@ -299,7 +299,7 @@ func (f *stateFile) rewrite(s *Source) (err error) {
 		err = os.Rename(file.Name(), f.path)
 	}
 	if err != nil {
-		return fmt.Errorf("write the state: %w", errors.Join(err, file.Close()))
+		return fmt.Errorf("write the state: %w", errors.Join(err, file.Close(), os.Remove(file.Name())))
 	}
 	if f.file != nil {
 		f.file.Close()

@@ -302,3 +302,21 @@ func TestStateOnFullDisk(t *testing.T) {
 		t.Errorf("the history (-want +got):\n%s", diff)
 	}
 }
+
+// TestStateNotReplaced: what could not be put into the place of the state does not stay and take room beside it.
+func TestStateNotReplaced(t *testing.T) {
+	t.Parallel()
+	o := Options{State: filepath.Join(t.TempDir(), "state"), Synthetic: &Synthetic{Resources: 1, Size: 1}}
+	s := newSource(t, o)
+	defer s.Close()
+	if err := os.Remove(o.State); err != nil {
+		t.Fatal(err)
+	}
+	write(t, o.State, "a", "a folder cannot be replaced by a file")
+	if err := s.state.rewrite(s); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if _, err := os.Stat(o.State + ".new"); !os.IsNotExist(err) {
+		t.Errorf("%s.new: %v", o.State, err)
+	}
+}
