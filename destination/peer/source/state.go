@@ -3,6 +3,7 @@ package source
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -277,8 +278,9 @@ func (f *stateFile) rewrite(s *Source) (err error) {
 	}
 	w, lines, j := bufio.NewWriterSize(file, 64<<10), 0, s.journal
 	put := func(l stateLine) {
-		lines++
-		err = errors.Join(err, writeLine(w, l))
+		if lines++; err == nil {
+			err = writeLine(w, l)
+		}
 	}
 	put(stateLine{Head: &stateHead{
 		Version: stateVersion, World: f.world, Clock: s.clock.last, Newest: j.newest, Past: j.past,
@@ -294,8 +296,7 @@ func (f *stateFile) rewrite(s *Source) (err error) {
 		l.Old = true
 		put(l)
 	}
-	err = errors.Join(err, w.Flush(), file.Sync())
-	if err == nil {
+	if err = cmp.Or(err, w.Flush(), file.Sync()); err == nil {
 		err = os.Rename(file.Name(), f.path)
 	}
 	if err != nil {

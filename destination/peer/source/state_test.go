@@ -303,20 +303,31 @@ func TestStateOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestStateNotReplaced: what could not be put into the place of the state does not stay and take room beside it.
+// TestStateNotReplaced: what could not be put into the place of the state does not stay and take room beside it, and is
+// said once.
 func TestStateNotReplaced(t *testing.T) {
 	t.Parallel()
-	o := Options{State: filepath.Join(t.TempDir(), "state"), Synthetic: &Synthetic{Resources: 1, Size: 1}}
+	o := Options{State: filepath.Join(t.TempDir(), "state"), Synthetic: &Synthetic{Resources: 2_000, Size: 1}}
 	s := newSource(t, o)
 	defer s.Close()
+	fail := func() {
+		t.Helper()
+		if err := s.state.rewrite(s); err == nil || strings.Count(err.Error(), "state") > 3 {
+			t.Errorf("%v", err)
+		}
+		if _, err := os.Lstat(o.State + ".new"); !os.IsNotExist(err) {
+			t.Errorf("%s.new: %v", o.State, err)
+		}
+	}
+	if _, err := os.Stat("/dev/full"); err == nil {
+		if err := os.Symlink("/dev/full", o.State+".new"); err != nil {
+			t.Fatal(err)
+		}
+		fail()
+	}
 	if err := os.Remove(o.State); err != nil {
 		t.Fatal(err)
 	}
 	write(t, o.State, "a", "a folder cannot be replaced by a file")
-	if err := s.state.rewrite(s); err == nil {
-		t.Error("a folder was replaced")
-	}
-	if _, err := os.Stat(o.State + ".new"); !os.IsNotExist(err) {
-		t.Errorf("%s.new: %v", o.State, err)
-	}
+	fail()
 }
