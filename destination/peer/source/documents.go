@@ -176,16 +176,17 @@ func (s *Source) resourceDocument(n *snapshot, part int) text {
 // snapshotIndex is the index of a Resource List or Resource Dump [10.2, 11].
 func (s *Source) snapshotIndex(kind rsdoc.Kind, below string, n *snapshot, parts int) text {
 	head := s.newHead(rsdoc.Index, kind)
-	head.At, head.Completed = n.at, n.completed
+	at, completed := n.at, n.completed // of a dump it moves on
+	head.At, head.Completed = at, completed
 	var names []string
 	for part := range parts {
 		names = append(names, n.partName(part))
 	}
 	entries := eachEntry(names, func(e *rsdoc.Entry, name string) {
 		*e = rsdoc.NewEntry(s.at(below + name))
-		e.At, e.Completed = n.at, n.completed
+		e.At, e.Completed = at, completed
 	})
-	return s.newDocument(fmt.Sprintf("i%x.%x", int64(n.at), int64(n.completed)), n.completed, head, entries)
+	return s.newDocument(fmt.Sprintf("i%x.%x", int64(at), int64(completed)), completed, head, entries)
 }
 
 // changeDocument is a Change List [12]. One that is open grows at its end.

@@ -54,9 +54,12 @@ type dump struct {
 type pack struct {
 	name string     // without its end
 	head rsdoc.Head // of its manifest
-	what func() []event
-	zip  *record // nil before it was gathered
-	gone bool    // no longer on offer
+	of   *snapshot  // of a Resource Dump; what is gathered from it later completes it later
+	// records and changes are what it is gathered from, the one or the other.
+	records []*record
+	changes []event
+	zip     *record // nil before it was gathered
+	gone    bool    // no longer on offer
 }
 
 func newDumps(s *Source) *dumps {
@@ -94,19 +97,15 @@ func (d *dumps) document(name string) (text, error) {
 func (d *dumps) resourceDocument() text {
 	s := d.s
 	s.mu.Lock()
-	current := d.resources[0]
-	if current.snapshot == nil || s.due(current.snapshot, dumpAge+time.Duration(s.catalog.live)*time.Millisecond) {
-		withdraw(d.resources[1].packs)
-		d.resources = [2]dump{d.take(), current}
-	}
+	defer s.mu.Unlock()
 	n := d.resources[0]
-	s.mu.Unlock()
+	if n.snapshot == nil || s.due(n.snapshot, dumpAge+time.Duration(s.catalog.live)*time.Millisecond) {
+		withdraw(d.resources[1].packs)
+		d.resources = [2]dump{d.take(), n}
+		n = d.resources[0]
+	}
 	if parts := n.documents(s.options.ListSize); parts > 1 {
-		s.mu.RLock()
-		whole := *n.snapshot
-		whole.completed = n.completed()
-		s.mu.RUnlock()
-		return s.snapshotIndex(rsdoc.KindResourceDump, resourceDumpPart, &whole, parts)
+		return s.snapshotIndex(rsdoc.KindResourceDump, resourceDumpPart, n.snapshot, parts)
 	}
 	return d.resourcePart(n, 0)
 }
@@ -115,18 +114,10 @@ func (d *dumps) resourceDocument() text {
 func (d *dumps) take() dump {
 	n := dump{snapshot: d.s.snapshot(d.s.options.DumpSize)}
 	head := d.s.newHead(rsdoc.List, rsdoc.KindResourceDumpManifest)
-	head.At, head.Completed = n.at, n.snapshot.completed
+	head.At, head.Completed = n.at, n.completed
 	for i := range n.parts() {
-		records := n.snapshot.part(i)
-		what := func() []event {
-			all := make([]event, len(records))
-			for i, rec := range records {
-				all[i] = event{at: rsdoc.NoTime, record: rec}
-			}
-			return all
-		}
 		name := resourceDumpPart + strings.TrimSuffix(n.partName(i), ".xml")
-		n.packs = append(n.packs, &pack{name: name, head: head, what: what})
+		n.packs = append(n.packs, &pack{name: name, head: head, of: n.snapshot, records: n.part(i)})
 	}
 	return n
 }
@@ -134,21 +125,11 @@ func (d *dumps) take() dump {
 // documents is how many documents list the packages.
 func (n dump) documents(size int) int { return (len(n.packs) + size - 1) / size }
 
-// completed is when the last bytes of the dump were taken, as far as that is known; the caller holds the lock.
-func (n dump) completed() rsdoc.Micros {
-	last := n.snapshot.completed
-	for _, p := range n.packs {
-		last = max(last, p.head.Completed)
-	}
-	return last
-}
-
 // part finds a part of the current Resource Dump or the one before.
 func (d *dumps) part(name string) (text, error) {
 	d.s.mu.RLock()
-	all := d.resources
-	d.s.mu.RUnlock()
-	for _, n := range all {
+	defer d.s.mu.RUnlock()
+	for _, n := range d.resources {
 		for part := range n.documents(d.s.options.ListSize) {
 			if resourceDumpPart+n.partName(part) == name {
 				return d.resourcePart(n, part), nil
@@ -158,15 +139,14 @@ func (d *dumps) part(name string) (text, error) {
 	return text{}, errAbsent
 }
 
+// resourcePart is the Resource Dump, or a part of it; the caller holds the lock.
 func (d *dumps) resourcePart(n dump, part int) text {
 	size := d.s.options.ListSize
 	head := d.s.newHead(rsdoc.List, rsdoc.KindResourceDump)
 	if n.documents(size) > 1 {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, d.s.at(resourceDump)))
 	}
-	d.s.mu.RLock()
-	defer d.s.mu.RUnlock()
-	head.At, head.Completed = n.at, n.completed()
+	head.At, head.Completed = n.at, n.completed
 	return d.packages(head, n.packs[part*size:min((part+1)*size, len(n.packs))])
 }
 
@@ -216,7 +196,7 @@ func (d *dumps) span(n int) {
 	}
 	d.number++
 	name := fmt.Sprintf("%s%s-%05d", changeDumpPart, stamp(d.s.begin), d.number)
-	d.changes = append(d.changes, &pack{name: name, head: head, what: func() []event { return lastOf(changes) }})
+	d.changes = append(d.changes, &pack{name: name, head: head, changes: changes})
 	d.until = head.Until
 }
 

@@ -54,7 +54,9 @@ func (d *dumps) zip(name string) (*record, error) {
 		done.content.(packed).remove()
 		return nil, errAbsent
 	}
-	p.head, p.zip = head, done
+	if p.head, p.zip = head, done; p.of != nil {
+		p.of.completed = max(p.of.completed, head.Completed)
+	}
 	return done, nil
 }
 
@@ -100,7 +102,11 @@ func (d *dumps) gather(p *pack) (rec *record, head rsdoc.Head, err error) {
 	rec = &record{
 		name: p.name + packageEnd, live: true, modified: d.s.options.Now().Unix(), content: packed(file.Name()),
 	}
-	if head, err = d.s.pack(file, p.head, p.what(), d); err == nil {
+	what := lastOf(p.changes)
+	for _, rec := range p.records {
+		what = append(what, event{at: rsdoc.NoTime, record: rec})
+	}
+	if head, err = d.s.pack(file, p.head, what, d); err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err == nil {
