@@ -19,8 +19,7 @@ type event struct {
 	kind rsdoc.Change // of an edit none
 	*record
 	*document
-	edit  *feed.Edit
-	patch *patch // nil where there is none
+	edit *feed.Edit
 }
 
 // history is a sequence of events that grows at its end. Their numbers count from 1; the oldest may be forgotten. The
@@ -222,6 +221,7 @@ type record struct {
 	version  int64 // of a made-up resource its number; of a file its time of modification in nanoseconds
 	live     bool
 	content  content // nil of a dead one, and in the history
+	patch    *patch  // from the version before, of one that is published next or in the history
 }
 
 // content is where the bytes of a record are.

@@ -36,9 +36,8 @@ func (p *patch) name() string { return hex.EncodeToString(p.sum[:]) }
 // patches are made before a change is published, outside of the Source's lock.
 type patches struct {
 	mu        sync.Mutex
-	versions  shelf              // the last of each file, by its name
-	documents shelf              // by patch.name
-	made      map[*record]*patch // of versions that are not published yet
+	versions  shelf // the last of each file, by its name
+	documents shelf // by patch.name
 }
 
 // compare makes the patch that leads to rec, which is to be published next.
@@ -56,10 +55,9 @@ func (s *Source) compare(rec *record) {
 	p.versions.put(rec.name, next)
 	p.mu.Unlock()
 	if document := makePatch(before, next); document != nil {
-		made := &patch{sha256.Sum256(before), sha256.Sum256(document), int64(len(document))}
+		rec.patch = &patch{sha256.Sum256(before), sha256.Sum256(document), int64(len(document))}
 		p.mu.Lock()
-		p.documents.put(made.name(), document)
-		p.made[rec] = made
+		p.documents.put(rec.patch.name(), document)
 		p.mu.Unlock()
 	}
 }
@@ -74,21 +72,6 @@ func (rec *record) bytes() ([]byte, error) {
 		defer b.close()
 	}
 	return io.ReadAll(io.LimitReader(b, rec.length+1))
-}
-
-// take returns the patch for a change that is published, nil where none leads from the one version to the other.
-func (p *patches) take(before, next *record) *patch {
-	if p == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	made := p.made[next]
-	delete(p.made, next)
-	if made == nil || before == nil || !before.live || before.sum != made.from {
-		return nil
-	}
-	return made
 }
 
 // document is a patch; the oldest are gone after a while.

@@ -97,7 +97,7 @@ func New(ctx context.Context, options Options) (*Source, error) {
 		s.journal = newJournal(&s.options, s.begin)
 	}
 	if o.Patches {
-		s.patches = &patches{versions: newShelf(), documents: newShelf(), made: map[*record]*patch{}}
+		s.patches = &patches{versions: newShelf(), documents: newShelf()}
 	}
 	if err := s.openFeeds(); err != nil {
 		return nil, err
@@ -252,7 +252,11 @@ func (s *Source) publish(next *record) {
 	before := s.catalog.find(next.name)
 	told := *next
 	told.content = nil // the history must not keep bodies that the program replaced
-	c := event{at: s.clock.tick(), record: &told, patch: s.patches.take(before, next)}
+	next.patch = nil
+	if p := told.patch; p != nil && (before == nil || !before.live || before.sum != p.from) {
+		told.patch = nil // another version was published meanwhile
+	}
+	c := event{at: s.clock.tick(), record: &told}
 	switch {
 	case !next.live:
 		c.kind = rsdoc.ChangeDeleted
