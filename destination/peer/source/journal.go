@@ -287,8 +287,8 @@ func alive(all []*record) []*record {
 	return slices.DeleteFunc(all, func(r *record) bool { return r == nil || !r.live })
 }
 
-// snapshot is one Resource List or Resource Dump. It stays as it is, but for when a dump was completed, so that its parts
-// belong together (F67, F69).
+// snapshot is one Resource List or Resource Dump. It stays as it is, so that its parts belong together (F67, F69); only
+// a dump is completed later, when its packages are gathered.
 type snapshot struct {
 	records       []*record
 	size          int // of a part

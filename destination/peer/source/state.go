@@ -234,16 +234,14 @@ func writeLine(w io.Writer, l stateLine) error {
 // clock says then: a Destination would pass over those that seem older than what it has.
 func (s *Source) instant() rsdoc.Micros {
 	at := s.clock.tick()
-	if s.state != nil {
-		s.state.append(s, stateLine{Clock: at})
-	}
+	s.state.append(s, stateLine{Clock: at})
 	return at
 }
 
 // append adds a line; the caller holds the lock, except within New, where everything is written at the end. A change is
 // published even if the disk is full.
 func (f *stateFile) append(s *Source, l stateLine) {
-	if f.file == nil {
+	if f == nil || f.file == nil {
 		return
 	}
 	f.more++
