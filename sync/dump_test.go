@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -273,15 +272,24 @@ func TestPackagesAreObserved(t *testing.T) {
 	p.pull(false)
 	mu.Lock()
 	defer mu.Unlock()
-	states := map[transfer.PackageState]int{}
 	for _, pp := range told {
-		states[pp.State]++
-		if pp.State == transfer.PackageInUse && (pp.Members != 11 || pp.Bytes <= 0) {
+		if pp.Of != 2 || pp.State != transfer.PackageComing && (pp.Members != 10 || pp.Bytes <= 0 || pp.Bytes != pp.Total) {
 			t.Errorf("%+v", pp)
 		}
+		if pp.State == transfer.PackageOver && pp.Used != 10 {
+			t.Errorf("used %+v", pp)
+		}
 	}
-	want := map[transfer.PackageState]int{transfer.PackageComing: 2, transfer.PackageInUse: 2, transfer.PackageUsed: 2}
-	if !maps.Equal(states, want) {
-		t.Errorf("told %v, want %v", states, want)
+	for _, number := range []int{1, 2} {
+		var mine []transfer.PackageState
+		for _, pp := range told {
+			if pp.Number == number && (len(mine) == 0 || mine[len(mine)-1] != pp.State) {
+				mine = append(mine, pp.State)
+			}
+		}
+		want := []transfer.PackageState{transfer.PackageComing, transfer.PackageInUse, transfer.PackageOver}
+		if !slices.Equal(mine, want) {
+			t.Errorf("package %d: told %v, want %v", number, mine, want)
+		}
 	}
 }

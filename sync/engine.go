@@ -320,6 +320,16 @@ type (
 	DeleteMode = transfer.DeleteMode // what happens to files that the Source deleted
 	Progress   = transfer.Progress   // a step of a run
 	Settled    = transfer.Settled    // how the work on one resource ended
+
+	PackageProgress = transfer.PackageProgress // how a package of a dump comes along
+)
+
+// The states of packages.
+const (
+	PackageComing = transfer.PackageComing
+	PackageInUse  = transfer.PackageInUse
+	PackageOver   = transfer.PackageOver
+	PackageFailed = transfer.PackageFailed
 )
 
 // KindFeed follows any topic.

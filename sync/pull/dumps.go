@@ -214,6 +214,7 @@ func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) er
 		p.Log.Info("packages of a dump were considered", "dump", fetch.RedactURL(dump.URL), "used", len(use),
 			"owed", u.owed, "why", choice.Why)
 	}
+	p.nth = nth{of: len(use)}
 	for i := range use {
 		if err := p.bring(ctx, &use[i], manifestOf(changes)); err != nil {
 			return err

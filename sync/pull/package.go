@@ -32,12 +32,11 @@ const spoolFor = 72 * time.Hour
 
 // staged is a package that is opened.
 type staged struct {
-	ref    *destination.Ref
-	meta   destination.Meta
-	pack   *transfer.Package
-	zip    *rspack.Package
-	length int64
-	read   bool // no more offers are made of it
+	ref  *destination.Ref
+	meta destination.Meta
+	pack *transfer.Package
+	zip  *rspack.Package
+	read bool // no more offers are made of it
 }
 
 // said is how a dump describes a package.
@@ -105,7 +104,8 @@ var errRoom = errors.New("no room")
 func (p *Puller) faulty(ctx context.Context, ref *destination.Ref, fault error) error {
 	p.Log.Warn("a package cannot be used; its resources are asked for one by one",
 		"package", fetch.RedactURL(ref.URL), "err", fault)
-	p.Observe.Package(transfer.PackageProgress{URL: ref.URL, Total: ref.Length, State: transfer.PackageFailed})
+	p.tell(transfer.PackageProgress{URL: ref.URL, Number: p.nth.number, Of: p.nth.of, Total: ref.Length,
+		State: transfer.PackageFailed})
 	doc := p.NewDocument(ref.URL, kindPackage)
 	doc.SetID, doc.Body = p.Set.ID, listLinks{Said: said(ref), Fault: fault.Error()}.body()
 	return p.noteDocument(ctx, doc)
@@ -139,7 +139,15 @@ func (p *Puller) open(
 	if err != nil {
 		return nil, err, nil
 	}
+	p.nth.number++
+	told := transfer.PackageProgress{URL: ref.URL, Number: p.nth.number, Of: p.nth.of, Bytes: spool.Size(),
+		Total: ref.Length, State: transfer.PackageComing}
+	p.tell(told)
 	defer func() {
+		if s == nil || s.pack == nil {
+			told.State = transfer.PackageOver
+			p.tell(told)
+		}
 		switch {
 		case s != nil && s.pack != nil:
 		case ctx.Err() != nil || passing(fault):
@@ -154,7 +162,7 @@ func (p *Puller) open(
 	whole := linksOf(*doc).read(ref) && spool.Size() == linksOf(*doc).Held
 	for {
 		if !whole {
-			fault, err = p.download(ctx, s, spool, ask, doc)
+			fault, err = p.download(ctx, s, &watched{spool, told, p.tell}, ask, doc)
 		}
 		if fault != nil || err != nil || s.meta.NotModified {
 			break
@@ -170,15 +178,25 @@ func (p *Puller) open(
 	if fault != nil || err != nil {
 		return nil, fault, err
 	}
-	if s.length = spool.Size(); !s.meta.NotModified {
+	if !s.meta.NotModified {
 		s.pack = transfer.NewPackage(ref.URL, spool, s.zip, p.Log)
+		told.Bytes, told.Total = spool.Size(), spool.Size()
+		told.Members = int64(max(s.zip.Len()-1, 0)) // but for the manifest
+		p.tell(told)
+		s.pack.Tell = func(used int64, over bool) {
+			now := told
+			if now.Used, now.State = used, transfer.PackageInUse; over {
+				now.State = transfer.PackageOver
+			}
+			p.tell(now)
+		}
 	}
 	return s, nil, nil
 }
 
 // download writes what is missing of a package into its spool, within half of the room: its members need as much.
 func (p *Puller) download(
-	ctx context.Context, s *staged, spool blob.Spool, ask destination.Meta, doc *store.Document,
+	ctx context.Context, s *staged, spool *watched, ask destination.Meta, doc *store.Document,
 ) (fault, err error) {
 	room, ref := p.Target.MaxDump, s.ref
 	if free, _, err := p.Target.Mirror.Free(ctx); err == nil {
@@ -195,6 +213,7 @@ func (p *Puller) download(
 		opt.HeldETag = doc.ETag
 	}
 	opt.Begins = func(i fetch.Info) error {
+		spool.told.Total = max(spool.told.Total, i.Length)
 		doc.ETag, doc.LastModified, doc.Complete, doc.Read = i.ETag, i.LastModified, false, p.LocalNow()
 		doc.Body = listLinks{Said: said(ref)}.body()
 		err = p.noteDocument(ctx, *doc)
@@ -205,7 +224,7 @@ func (p *Puller) download(
 		req.ETag, req.LastModified = ask.ETag, ask.LastModified
 	}
 	resume := p.Await()
-	res, fault := p.Means.Client.Download(ctx, req, p.watched(spool, ref), opt)
+	res, fault := p.Means.Client.Download(ctx, req, spool, opt)
 	resume()
 	if fault != nil || err != nil {
 		return fault, err
@@ -221,27 +240,29 @@ func (p *Puller) download(
 	return nil, p.noteDocument(ctx, *doc)
 }
 
+// nth is the place of a package among those of a pull.
+type nth struct{ number, of int }
+
+// tell says how a package comes along.
+func (p *Puller) tell(how transfer.PackageProgress) {
+	p.Observe.Package(how)
+	p.Progress(transfer.Progress{Package: &how})
+}
+
 // watched is a spool whose growth is told.
 type watched struct {
 	blob.Spool
-	told    transfer.PackageProgress
-	observe func(transfer.PackageProgress)
+	told transfer.PackageProgress
+	tell func(transfer.PackageProgress)
 }
 
-const toldEvery = 1 << 20 // bytes
-
-func (p *Puller) watched(spool blob.Spool, ref *destination.Ref) *watched {
-	w := &watched{Spool: spool, observe: p.Observe.Package,
-		told: transfer.PackageProgress{URL: ref.URL, Total: ref.Length, State: transfer.PackageComing}}
-	w.observe(w.told)
-	return w
-}
+const toldEvery = 256 << 10 // bytes
 
 func (w *watched) Write(b []byte) (int, error) {
 	n, err := w.Spool.Write(b)
-	if size := w.Size(); size-w.told.Bytes >= toldEvery {
+	if size := w.Size(); size < w.told.Bytes || size-w.told.Bytes >= toldEvery {
 		w.told.Bytes = size
-		w.observe(w.told)
+		w.tell(w.told)
 	}
 	return n, err
 }
@@ -337,8 +358,7 @@ func (p *Puller) use(ctx context.Context, s *staged) error {
 	}
 	p.inUse = s
 	p.ReadPackage()
-	p.Observe.Package(transfer.PackageProgress{URL: s.ref.URL, Total: s.ref.Length, Bytes: s.length,
-		Members: int64(s.zip.Len()), State: transfer.PackageInUse})
+	s.pack.Tell(0, false)
 	return nil
 }
 
@@ -353,8 +373,6 @@ func (p *Puller) awaitUse(ctx context.Context) error {
 	defer p.Await()()
 	select {
 	case <-s.pack.Done():
-		p.Observe.Package(transfer.PackageProgress{URL: s.ref.URL, Total: s.length, Bytes: s.length,
-			Members: int64(s.zip.Len()), State: transfer.PackageUsed})
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

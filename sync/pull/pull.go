@@ -34,6 +34,7 @@ type Puller struct {
 	// shown replaces Plan.Seen for a complete feed.
 	shown func(*store.Resource, *store.Want) bool
 	inUse *staged // the package that offers are made of
+	nth   nth     // of the packages
 	freed bool    // resources of a feed are no longer refused and need their bytes
 }
 

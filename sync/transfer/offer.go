@@ -44,8 +44,11 @@ type Package struct {
 	log    *slog.Logger
 	users  atomic.Int64 // offers, and who makes them
 	spoilt atomic.Int64 // members that could not be used
+	used   atomic.Int64 // members that brought what was wanted
 	kept   atomic.Bool  // the spool outlives the package
 	done   chan struct{}
+	// Tell is told how many members were used, and in the end that the package is over; nil for nobody.
+	Tell func(used int64, over bool)
 }
 
 // NewPackage takes over a spool with an opened package.
@@ -83,7 +86,17 @@ func (p *Package) discard() {
 	if err := end(); err != nil {
 		p.log.Warn("a used package could not be removed; a later run removes it", "package", url, "err", err)
 	}
+	if p.Tell != nil {
+		p.Tell(p.used.Load(), true)
+	}
 	close(p.done)
+}
+
+// brought counts a member.
+func (p *Package) brought() {
+	if n := p.used.Add(1); p.Tell != nil {
+		p.Tell(n, false)
+	}
 }
 
 // offers are the packages' part of a workset, guarded by its lock.

@@ -88,6 +88,7 @@ const (
 type Progress struct {
 	Listed, Done, Failed, Deleted int64 // increments
 	Bytes                         int64
+	Package                       *PackageProgress `json:",omitempty"` // one that came along
 }
 
 // Observer gets reports on the work for a Source. Its functions must be quick and safe for concurrent use.
@@ -104,20 +105,22 @@ type Observer struct {
 
 // PackageProgress is how a package of a dump comes along.
 type PackageProgress struct {
-	URL          string
-	Bytes, Total int64 // at hand; -1 unknown
-	Members      int64
-	State        PackageState
+	URL           string `json:"-"`
+	Number, Of    int    // its place in its pull; Of is 0 where nobody knows how many come
+	Bytes, Total  int64  // at hand; -1 unknown
+	Used, Members int64  // known once all bytes are at hand
+	State         PackageState
 }
 
 // PackageState is a point in the life of a package.
 type PackageState string
 
-// The states of packages. One that is used up was the last in use, or is followed by the next.
+// The states of packages. One is over when it was used up, or was cut and may be gone on with later; one that failed is
+// told of before or after that.
 const (
-	PackageComing PackageState = "downloading"
+	PackageComing PackageState = "coming"
 	PackageInUse  PackageState = "in use"
-	PackageUsed   PackageState = "used"
+	PackageOver   PackageState = "over"
 	PackageFailed PackageState = "failed"
 )
 

@@ -70,8 +70,11 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.R
 			by = (*Reconciler).carryBy
 		}
 		res, err := by(r, ctx, t, a, o)
+		member := a.offer != nil && t.via <= viaPatch && a.link.Href == ""
 		if err == nil {
-			o.via = t.via
+			if o.via = t.via; member {
+				a.offer.Package.brought()
+			}
 			return res, nil
 		}
 		if a.ctx.Err() != nil {
@@ -85,7 +88,7 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.R
 				level = slog.LevelError
 			}
 			r.s.Log.Log(ctx, level, "bytes could not be used; another way is tried", "uri", o.res.URI, "err", err)
-			if a.offer != nil && t.via <= viaPatch && a.link.Href == "" {
+			if member {
 				a.offer.Package.spoilt.Add(1)
 			}
 		}
