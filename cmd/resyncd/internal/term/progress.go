@@ -135,6 +135,27 @@ func (c *Counter) Note(s syncengine.Progress) {
 	c.sums.Failed += s.Failed
 	c.sums.Deleted += s.Deleted
 	c.sums.Bytes += s.Bytes
+	if s.Package != nil {
+		c.sums.Package = next(c.sums.Package, s.Package)
+	}
+}
+
+// next is the package to show: one that comes rather than one in use, which shows in what is done.
+func next(shown, told *syncengine.PackageProgress) *syncengine.PackageProgress {
+	same := shown != nil && shown.Number == told.Number
+	switch told.State {
+	case syncengine.PackageComing:
+		return told
+	case syncengine.PackageInUse:
+		if same || shown == nil || shown.State != syncengine.PackageComing {
+			return told
+		}
+	case syncengine.PackageOver, syncengine.PackageFailed:
+		if same {
+			return nil
+		}
+	}
+	return shown
 }
 
 // Set takes over sums that were counted elsewhere.
@@ -220,6 +241,9 @@ func line(w *Sums, p *pace) string {
 	} else if w.Done > 0 { // of what was owed, which no list tells
 		s = fmt.Sprintf("%d done", w.Done)
 	}
+	if w.Package != nil {
+		s += ", " + Package(w.Package)
+	}
 	if perSecond := p.bytes(); perSecond > 0 {
 		s += ", " + Bytes(perSecond) + "/s"
 	}
@@ -233,6 +257,21 @@ func line(w *Sums, p *pace) string {
 		s += ", about " + left.String() + " left"
 	}
 	return s
+}
+
+// Package is how a package comes along, as "package 2 of 4: 120.0 MiB of 300.0 MiB".
+func Package(p *syncengine.PackageProgress) string {
+	s := fmt.Sprintf("package %d", p.Number)
+	if p.Of >= p.Number {
+		s += fmt.Sprintf(" of %d", p.Of)
+	}
+	switch {
+	case p.State == syncengine.PackageInUse:
+		return s + fmt.Sprintf(": %d of %d members used", p.Used, p.Members)
+	case p.Total < p.Bytes: // nobody said
+		return s + ": " + Bytes(p.Bytes)
+	}
+	return s + ": " + Bytes(p.Bytes) + " of " + Bytes(p.Total)
 }
 
 // owed is at most what is not done: Failed counts tries.

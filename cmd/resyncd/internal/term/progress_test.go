@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	syncengine "resyncd/sync"
+	"resyncd/sync/transfer"
 )
 
 // TestPlainProgress: without a terminal, and on one that cannot take a line back, a line every ten seconds; with --quiet
@@ -99,16 +100,19 @@ func TestProgressLine(t *testing.T) {
 		was   Sums
 		is    Sums
 	}{
-		"looking for changes":           {after: time.Second},
-		"3 done":                        {after: time.Second, was: Sums{Done: 3}, is: Sums{Done: 3}},
-		"1 of 9 done":                   {after: time.Second, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 1}},
-		"5 of 9 done, about 1s left":    {after: time.Second, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 5}},
-		"4 of 9 done":                   {after: 100 * time.Millisecond, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 4}},
-		"2 of 7 done":                   {after: time.Second, was: Sums{Listed: 6, Done: 1}, is: Sums{Listed: 7, Done: 2}}, // still listing
-		"9 of 9 done, 4 deleted":        {after: time.Second, was: Sums{Listed: 9}, is: Sums{Listed: 9, Done: 9, Failed: 3, Deleted: 4}},
-		"8 of 9 done, 1 owed":           {after: time.Second, was: Sums{Listed: 9}, is: Sums{Listed: 9, Done: 8, Failed: 30}},
-		"8 of 9 done, 2.0 KiB/s":        {after: 2 * time.Second, was: Sums{Listed: 9, Done: 8}, is: Sums{Listed: 9, Done: 8, Bytes: 4096}},
-		"1 of 3601 done, about 1h left": {after: time.Second, was: Sums{Listed: 3601}, is: Sums{Listed: 3601, Done: 1}},
+		"looking for changes":                   {after: time.Second},
+		"3 done":                                {after: time.Second, was: Sums{Done: 3}, is: Sums{Done: 3}},
+		"1 of 9 done":                           {after: time.Second, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 1}},
+		"5 of 9 done, about 1s left":            {after: time.Second, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 5}},
+		"4 of 9 done":                           {after: 100 * time.Millisecond, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 4}},
+		"2 of 7 done":                           {after: time.Second, was: Sums{Listed: 6, Done: 1}, is: Sums{Listed: 7, Done: 2}}, // still listing
+		"9 of 9 done, 4 deleted":                {after: time.Second, was: Sums{Listed: 9}, is: Sums{Listed: 9, Done: 9, Failed: 3, Deleted: 4}},
+		"8 of 9 done, 1 owed":                   {after: time.Second, was: Sums{Listed: 9}, is: Sums{Listed: 9, Done: 8, Failed: 30}},
+		"8 of 9 done, 2.0 KiB/s":                {after: 2 * time.Second, was: Sums{Listed: 9, Done: 8}, is: Sums{Listed: 9, Done: 8, Bytes: 4096}},
+		"looking for changes, package 1: 512 B": {after: time.Second, is: Sums{Package: &syncengine.PackageProgress{Number: 1, Bytes: 512, Total: -1, State: syncengine.PackageComing}}},
+		"1 of 9 done, package 2 of 4: 1.5 KiB of 3.0 KiB":  {after: time.Second, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 1, Package: &syncengine.PackageProgress{Number: 2, Of: 4, Bytes: 1536, Total: 3072, State: syncengine.PackageComing}}},
+		"1 of 9 done, package 5: 300 of 1000 members used": {after: time.Second, was: Sums{Listed: 9, Done: 1}, is: Sums{Listed: 9, Done: 1, Package: &syncengine.PackageProgress{Number: 5, Of: 4, Bytes: 3, Total: 3, Used: 300, Members: 1000, State: syncengine.PackageInUse}}},
+		"1 of 3601 done, about 1h left":                    {after: time.Second, was: Sums{Listed: 3601}, is: Sums{Listed: 3601, Done: 1}},
 	} {
 		var p pace
 		p.add(begun, c.was)
@@ -128,6 +132,30 @@ func TestProgressLine(t *testing.T) {
 	}
 	if _, ok := p.left(&Sums{Listed: 1000, Done: 100}); ok || p.bytes() != 0 || len(p.seen) > 12 {
 		t.Errorf("a standstill is not seen: %d B/s of %d readings", p.bytes(), len(p.seen))
+	}
+}
+
+// TestShownPackage: of two packages the one that comes is shown, and none once both are over.
+func TestShownPackage(t *testing.T) {
+	t.Parallel()
+	var c Counter
+	for i, step := range []struct {
+		number int
+		state  transfer.PackageState
+		want   int
+	}{
+		{1, syncengine.PackageComing, 1}, {1, syncengine.PackageInUse, 1}, {2, syncengine.PackageComing, 2}, {1, syncengine.PackageInUse, 2},
+		{1, syncengine.PackageOver, 2}, {2, syncengine.PackageInUse, 2}, {3, syncengine.PackageComing, 3}, {3, syncengine.PackageFailed, 0},
+		{3, syncengine.PackageOver, 0}, {2, syncengine.PackageInUse, 2}, {2, syncengine.PackageOver, 0},
+	} {
+		c.Note(syncengine.Progress{Package: &syncengine.PackageProgress{Number: step.number, State: step.state}})
+		got := 0
+		if p := c.Sums().Package; p != nil {
+			got = p.Number
+		}
+		if got != step.want {
+			t.Errorf("step %d: package %d is shown, want %d", i, got, step.want)
+		}
 	}
 }
 
