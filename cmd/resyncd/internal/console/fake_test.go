@@ -213,6 +213,15 @@ func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
 		}
 		v.Points = append(v.Points, p)
 	}
+	if row.Level == Busy {
+		at := f.address("https://dumps.example/2026/part-00002.zip")
+		v.Packages = []PackageView{
+			{URL: at, Bytes: 120 << 20, Total: 300 << 20, State: "coming"},
+			{URL: at + "?token=hunter2", Bytes: 3 << 20, Total: 3 << 20, Used: 410, Members: 1000, State: "in use"},
+			{URL: "https://dumps.example/1.zip", Total: -1, State: "failed"},
+			{URL: "https://dumps.example/3.zip", Bytes: 5, Total: -1, State: "coming"},
+		}
+	}
 	return v, ctx.Err()
 }
 

@@ -27,6 +27,8 @@ const (
 	Fetches             Event = "resyncd_fetches_total"
 	FetchedBytes        Event = "resyncd_fetched_bytes_total"
 	Transports          Event = "resyncd_transports_total"
+	Packages            Event = "resyncd_packages_total"
+	Batches             Event = "resyncd_batches_total"
 	FetchFailures       Event = "resyncd_fetch_failures_total"
 	Removals            Event = "resyncd_removals_total"
 	PushMisses          Event = "resyncd_push_misses_total"

@@ -155,7 +155,7 @@ func TestLint(t *testing.T) {
 	if err != nil || len(problems) != 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
-	bounded := []string{"source", "verdict", "reason", "result", "state", "by", "job", "version", "commit", "goversion", "le"}
+	bounded := []string{"source", "verdict", "reason", "result", "state", "by", "job", "transport", "version", "commit", "goversion", "le"}
 	ours := 0
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "resyncd_") {

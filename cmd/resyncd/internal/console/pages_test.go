@@ -66,7 +66,7 @@ func TestStructure(t *testing.T) {
 // elements are all that our templates write.
 var elements = regexp.MustCompile(`^(html|head|meta|title|link|script|noscript|body|a|svg|symbol|circle|path|header|nav|span|p|time|main|footer|section|h1|h2|h3|` +
 	`use|rect|ul|li|b|bdi|form|label|input|button|dl|div|dt|dd|table|caption|thead|tbody|tr|th|td|small|br|i|q|code|details|summary|article|figure|figcaption|` +
-	`defs|pattern|g|line|text|tspan)$`)
+	`defs|pattern|g|line|text|tspan|progress)$`)
 
 // inspect returns what is wrong with a page.
 func inspect(page *html.Node) []string {

@@ -29,7 +29,7 @@ var pages = sync.OnceValue(func() *template.Template {
 		"at": at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
 		"items": newItems, "around": around, "moment": moment, "brief": brief, "fresh": fresh, "sparks": newSparks,
 		"path": url.PathEscape, "address": address, "reason": reason, "title": titleOf, "detail": detailOf, "gap": gap,
-		"channel": ChannelLevel, "url": term.URL, "web": web, "rel": relation,
+		"channel": ChannelLevel, "url": term.URL, "web": web, "tail": tail, "rel": relation,
 		"latency": latency, "longest": longest,
 		"seconds": func(n int64) time.Duration { return time.Duration(n) * time.Second },
 	}).ParseFS(pageFiles, "pages/*.html"))

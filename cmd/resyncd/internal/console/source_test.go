@@ -31,6 +31,30 @@ func TestFetching(t *testing.T) {
 	}
 }
 
+// TestPackages: those in flight are a table, by the last part of their addresses, whose tokens nobody sees; without any
+// there is none.
+func TestPackages(t *testing.T) {
+	t.Parallel()
+	h := New(Options{Data: newFake(time.Now(), "")})
+	page := ask(h, http.MethodGet, "/source/newspapers").Body.String()
+	_, table, _ := strings.Cut(page, `id="packages"`)
+	table, _, _ = strings.Cut(table, "</section>")
+	for _, want := range []string{
+		`title="https://dumps.example/2026/part-00002.zip"><bdi dir="ltr">part-00002.zip</bdi>`,
+		`120 MiB of 300 MiB <progress value="125829120" max="314572800"`, "410 of 1,000", "failed: its resources", "5 B</td>",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the page does not say %q: %s", want, table)
+		}
+	}
+	if n := strings.Count(table, "<progress"); n != 2 || strings.Contains(page, "hunter2") {
+		t.Errorf("%d bars: %s", n, table)
+	}
+	if page := ask(h, http.MethodGet, "/source/maps").Body.String(); strings.Contains(page, "packages") {
+		t.Error("a Source without packages has a table of them")
+	}
+}
+
 // holed has a set full of holes, as a hub leaves them that loses every other notification of thousands.
 type holed struct{ *fake }
 

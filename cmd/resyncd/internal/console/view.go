@@ -88,6 +88,14 @@ type SourceView struct {
 	// The first ones; Row counts all.
 	Owed, Held, Refusals []*store.Resource
 	Points               []store.Point // the last 30 days by the hour
+	Packages             []PackageView // in flight, or failed lately
+}
+
+// PackageView is how a package of a dump comes along.
+type PackageView struct {
+	URL, State    string // coming, in use or failed
+	Bytes, Total  int64  // at hand; below 1 unknown
+	Used, Members int64
 }
 
 // SetView is one set of a Source, its gaps newest first.

@@ -50,6 +50,15 @@ func plain(text string) string {
 // address is a URL that a stranger wrote, without a token that it carries (P10).
 func address(raw string) string { return plain(term.URL(raw)) }
 
+// tail is the last part of such a URL, which tells packages apart.
+func tail(raw string) string {
+	whole := address(raw)
+	if at := strings.LastIndexByte(strings.TrimRight(whole, "/"), '/'); at >= 0 {
+		return whole[at+1:]
+	}
+	return whole
+}
+
 // web reports whether a stranger's URL may be followed from a page. One with a token is only shown (P10).
 func web(raw string) bool {
 	return (strings.HasPrefix(raw, "https://") || strings.HasPrefix(raw, "http://")) && term.URL(raw) == raw

@@ -15,6 +15,7 @@ import (
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
+	syncengine "resyncd/sync"
 	"resyncd/sync/report"
 )
 
@@ -313,6 +314,11 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 			s.Rejected = r.seen.rejected
 		}
 	})
+	for _, p := range r.seen.packagesNow(now) {
+		if p.State != syncengine.PackageFailed {
+			s.Package = term.Package(&p)
+		}
+	}
 	s.Suspect = d.hubs.suspects(id)
 	return s
 }

@@ -29,6 +29,46 @@ type sightings struct {
 	gaps       map[int64]store.GapState // open ones
 	rejected   string                   // why a notification was last not taken
 	rejectedAt time.Time
+	packages   []packageSeen // the newest last
+}
+
+// packageSeen is a package in flight, or one that failed lately.
+type packageSeen struct {
+	syncengine.PackageProgress
+	at time.Time
+}
+
+// packagesMost bounds what is remembered: beside those that failed two are in flight at most.
+const packagesMost = 8
+
+// packageIs takes note of how a package comes along. One that failed stays until it comes again.
+func (p *sightings) packageIs(how syncengine.PackageProgress, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.packages, func(s packageSeen) bool { return s.URL == how.URL })
+	over := how.State == syncengine.PackageOver
+	switch now := (packageSeen{how, at}); {
+	case i < 0 && !over:
+		p.packages = append(p.packages, now)
+		p.packages = p.packages[max(0, len(p.packages)-packagesMost):]
+	case i < 0 || p.packages[i].State == syncengine.PackageFailed && how.State != syncengine.PackageComing:
+	case over:
+		p.packages = slices.Delete(p.packages, i, i+1)
+	default:
+		p.packages[i] = now
+	}
+}
+
+// packagesNow are those in flight, and those that failed lately.
+func (p *sightings) packagesNow(now time.Time) (out []syncengine.PackageProgress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.packages {
+		if s.State != syncengine.PackageFailed || now.Sub(s.at).Abs() < lately {
+			out = append(out, s.PackageProgress)
+		}
+	}
+	return out
 }
 
 func (p *sightings) note(change func()) {
@@ -133,6 +173,8 @@ func (r *runner) observer(id int64) syncengine.Observer {
 	}, also.Gap)
 	o.Pulled = both(func(res syncengine.Result) {
 		count(console.Pulls, health.PullResult(&res), 1)
+		count(console.Packages, "", res.Packages)
+		count(console.Batches, "", res.Batches)
 		say.pulled(&res)
 	}, also.Pulled)
 	o.Unread = func(err error) {
@@ -146,6 +188,10 @@ func (r *runner) observer(id int64) syncengine.Observer {
 	o.Doubted = func(reason string) { count(console.DoubtfulDocuments, reason, 1) }
 	o.Held = func(_, _ int64) { count(console.HeldSweeps, "", 1) }
 	o.Rotten = func(n int64) { count(console.ScrubFindings, "", n) }
+	o.Package = func(how syncengine.PackageProgress) {
+		r.seen.packageIs(how, d.o.Now())
+		d.board.changed(r.name)
+	}
 	o.Halted = func(err error) {
 		r.seen.note(func() { r.seen.halted = err })
 		if err != nil {

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/store"
+	syncengine "resyncd/sync"
 	"resyncd/sync/queue"
 	"resyncd/sync/report"
+	"resyncd/sync/transfer"
 )
 
 // TestUnsureStateEnds: what only opening the database anew can mend ends the daemon (F10), and nothing else does.
@@ -29,6 +32,45 @@ func TestUnsureStateEnds(t *testing.T) {
 	}
 	if len(d.parts.failed) != 1 {
 		t.Error("the daemon goes on")
+	}
+}
+
+// TestPackagesInFlight: a package shows from its first byte to its end, one that failed for a while and until it comes
+// again, and what is remembered is bounded.
+func TestPackagesInFlight(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		steps string // url, state
+		later time.Duration
+		want  string
+	}{
+		"none":                 {"", 0, ""},
+		"begins":               {"a coming", 0, "a coming"},
+		"two":                  {"a coming, a in-use, b coming, a in-use", 0, "a in-use, b coming"},
+		"used up":              {"a coming, a in-use, a over", 0, ""},
+		"cut":                  {"a coming, a coming, a over", 0, ""},
+		"over only":            {"a over", 0, ""},
+		"failed":               {"a coming, a over, a failed", 0, "a failed"},
+		"failed in use":        {"a coming, a in-use, a failed, a in-use, a over", 0, "a failed"},
+		"failed long ago":      {"a coming, a over, a failed", lately, ""},
+		"comes again":          {"a failed, a coming", 0, "a coming"},
+		"many fail":            {"1 failed, 2 failed, 3 failed, 4 failed, 5 failed, 6 failed, 7 failed, 8 failed, a coming", 0, "2 failed, 3 failed, 4 failed, 5 failed, 6 failed, 7 failed, 8 failed, a coming"},
+		"in flight for a long": {"a coming", time.Hour, "a coming"},
+	} {
+		seen := &sightings{}
+		for step := range strings.SplitSeq(c.steps, ", ") {
+			if url, state, ok := strings.Cut(step, " "); ok {
+				seen.packageIs(syncengine.PackageProgress{URL: url, State: transfer.PackageState(strings.ReplaceAll(state, "-", " "))}, noon)
+			}
+		}
+		var got []string
+		for _, p := range seen.packagesNow(noon.Add(c.later)) {
+			got = append(got, p.URL+" "+strings.ReplaceAll(string(p.State), " ", "-"))
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
 	}
 }
 

@@ -206,6 +206,7 @@ func (r *runner) follow(ctx context.Context) (err error) {
 	defer cancel(nil)
 	s := newRun(f)
 	defer close(s.ended)
+	defer r.seen.note(func() { r.seen.packages = nil }) // what is cut tells no end
 	ran := make(chan error, 1)
 	r.seen.note(func() { r.seen.halted = nil }) // before it can meet a disk that fails
 	go func() { ran <- d.parts.guarded(func() error { return f.Run(running) }) }()

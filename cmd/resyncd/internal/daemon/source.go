@@ -53,14 +53,21 @@ func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView
 	if err != nil {
 		return console.SourceView{}, err
 	}
+	var packages []console.PackageView
+	if r := k.d.sources.named(name); r != nil {
+		for _, p := range r.seen.packagesNow(s.Now) {
+			packages = append(packages, console.PackageView{URL: p.URL, State: string(p.State),
+				Bytes: p.Bytes, Total: p.Total, Used: p.Used, Members: p.Members})
+		}
+	}
 	if e == nil { // never worked on
-		return console.SourceView{Row: k.d.row(s, e)}, nil
+		return console.SourceView{Row: k.d.row(s, e), Packages: packages}, nil
 	}
 	if err := k.d.board.triedInVain(ctx, e); err != nil {
 		return console.SourceView{}, err
 	}
 	s.Owed = e.owed
-	out, id := console.SourceView{Row: k.d.row(s, e)}, e.known.ID
+	out, id := console.SourceView{Row: k.d.row(s, e), Packages: packages}, e.known.ID
 	if out.Sets, err = k.sets(ctx, s, id); err != nil {
 		return out, err
 	}

@@ -36,6 +36,7 @@ type Standing struct {
 	Rejected              string          // why a notification was not taken lately, "" for none
 	Deaf                  bool            // hubs cannot reach our callback
 	Owed                  *store.Resource // one that was tried in vain, nil for none
+	Package               string          // how the newest package in flight comes along, "" for none
 }
 
 // unprovableFor is how long a gap that nobody can close is told of first; it stays in the list of gaps.
@@ -53,7 +54,11 @@ func Assess(s *Standing) console.Finding {
 	for i := range s.Status.Sets {
 		found = append(found, aboutSet(s, &s.Status.Sets[i])...)
 	}
-	return worst(found, inStep(s.Status.Sets))
+	f := worst(found, inStep(s.Status.Sets))
+	if s.Package != "" && f.Level <= console.Busy {
+		f.Why = strings.TrimSpace(f.Why + " Now " + s.Package + ".")
+	}
+	return f
 }
 
 // AssessSet is assess for one set.

@@ -210,6 +210,20 @@ func TestAssessNeverContradictsStatus(t *testing.T) {
 }
 
 // TestClipped: texts of others become part of one line.
+// TestPackageInFlight: it is told of where a Source is at work or in step, and not beside what an operator has to do.
+func TestPackageInFlight(t *testing.T) {
+	t.Parallel()
+	s := healthy()
+	s.Package, set(s).Owed, set(s).InStep = "package 2 of 4: 1.0 MiB of 3.0 MiB", 900, false
+	if f := Assess(s); f.Level != console.Busy || f.Why != "900 resources are being fetched. Now package 2 of 4: 1.0 MiB of 3.0 MiB." {
+		t.Errorf("%+v", f)
+	}
+	set(s).Held = 30
+	if f := Assess(s); f.Level != console.Warn || strings.Contains(f.Why, "package") {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestClipped(t *testing.T) {
 	t.Parallel()
 	if got := Clipped(" a\n\tb  c "); got != "a b c" {
