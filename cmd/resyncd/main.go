@@ -207,8 +207,8 @@ var manTemplate string
 var manualPages embed.FS
 
 // topics are the pages of the manual, in the order in which a reader meets them.
-var topics = []string{"operate", "dumps", "feeds", "push", "console", "layout", "service", "security", "contract", "performance",
-	"testing", "faults"}
+var topics = []string{"operate", "dumps", "feeds", "push", "console", "layout", "service", "security", "contract",
+	"performance", "testing", "faults"}
 
 // commands are the texts of the program.
 func commands() *usage.Command { return usage.Read(commandsPage, nil) }
