@@ -326,7 +326,7 @@ func (sh *shell) offerWord(word, help string) { _ = sh.Print("%s\t%s\n", word, h
 // version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is
 // on its way to the newest version of the changelog.
 var (
-	version  = "0.10.0-dev"
+	version  = "0.11.0-dev"
 	revision = ""
 )
 
