@@ -45,13 +45,16 @@ type Reconciler struct {
 	rested  func()
 	tally   tally
 	reading atomic.Bool // more wants may come at any moment
+	// patching is full while a patch is applied: all workers at once would take the memory of all.
+	patching chan struct{}
 }
 
 // New is a reconciler of a site. rested is called whenever nothing is in flight and nothing due.
 func New(s *Site, rested func()) *Reconciler {
 	n := max(s.Means.Concurrency, 1)
 	n += (n + 3) / 4 // some hold no place, while they pause or check a body
-	return &Reconciler{s: s, workers: n, rested: rested, tally: tally{failing: spill.NewBitmap()}}
+	return &Reconciler{s: s, workers: n, rested: rested, tally: tally{failing: spill.NewBitmap()},
+		patching: make(chan struct{}, 1)}
 }
 
 // While fetches and removes files for as long as do runs, and returns the first failure. Only do reports a ctx that

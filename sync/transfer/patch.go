@@ -20,11 +20,12 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// The bounds of a patch and of what it is applied to. The module parses level by level, lets copies grow, and recurses
-// as deep as moves have nested: a stack that overflows would end the process.
+// The bounds of a patch and of what it is applied to, one at a time: values take many times the room of their text.
+// The module parses level by level, lets copies grow, and recurses as deep as moves have nested: a stack that overflows
+// would end the process.
 const (
-	patchMost  = 16 << 20 // bytes
-	patchParts = 200_000  // values of JSON
+	patchMost  = 1 << 20  // bytes
+	patchParts = 100_000  // values of JSON
 	patchWork  = 1 << 30  // steps times bytes
 	patchRoom  = 64 << 10 // that copies may add to any document
 )
@@ -65,10 +66,16 @@ func (r *Reconciler) fromPatch(ctx context.Context, a *attempt, o *outcome) (res
 	} else {
 		err = r.askForPatch(a, o, &patch)
 	}
-	var next []byte
-	if err == nil {
-		next, err = applyPatch(old, patch.Bytes())
+	if err != nil {
+		return res, err
 	}
+	select {
+	case r.patching <- struct{}{}:
+		defer func() { <-r.patching }()
+	case <-a.ctx.Done():
+		return res, context.Cause(a.ctx)
+	}
+	next, err := applyPatch(old, patch.Bytes())
 	if err == nil {
 		_, err = a.body.Write(next)
 	}

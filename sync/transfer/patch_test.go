@@ -158,6 +158,29 @@ func TestPatchInPackage(t *testing.T) {
 	}
 }
 
+// TestPatchesTakeTurns: one is applied at a time, and one that waits for its turn can be broken off.
+func TestPatchesTakeTurns(t *testing.T) {
+	t.Parallel()
+	c := carrying(t, map[string]string{"/a": newer})
+	c.s.Means.Patches = true
+	r := c.row(1, "/a", newer)
+	c.holds(r, older)
+	p, _ := c.packaged(map[string]string{"p": goodPatch})
+	offer := c.offer(p, "p", newer)
+	offer.Patch, offer.HasPatch, offer.Member = offer.Member, true, rspack.Member{}
+	c.s.Offer(1, offer)
+	c.patching <- struct{}{}
+	a := new(attempts).begin(t.Context(), r, false)
+	a.cancel(errAside)
+	if o := c.Reconciler.work(t.Context(), a); !o.aside || c.asked() != "" {
+		t.Errorf("%v via %v beside another patch, %v", o.verdict, o.via, o.failure)
+	}
+	<-c.patching
+	if o, got := c.work(r); o.via != viaPatch || got != newer || len(c.patching) > 0 {
+		t.Errorf("%v via %v: %q, %v", o.verdict, o.via, got, o.failure)
+	}
+}
+
 // TestPatchForm: the result is compact with sorted keys, its numbers as they were written.
 func TestPatchForm(t *testing.T) {
 	t.Parallel()
