@@ -106,6 +106,39 @@ func TestRunWithoutItsEndpoint(t *testing.T) {
 	}
 }
 
+// TestSpoolsOfAKill: a package waits for what is owed, an answer for nothing.
+func TestSpoolsOfAKill(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, source.Options{}, many(2))
+	r.tune = func(target *Target) { target.Dumps = "auto" }
+	r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Path == "/d1/r001.txt" {
+			http.NotFound(w, req)
+		}
+		return req.URL.Path == "/d1/r001.txt"
+	})
+	waits := strings.Repeat("0", 64)
+	r.with(func(_ *Engine, target Target) {
+		for _, name := range []string{waits, strings.Repeat("0", 16)} {
+			s, err := target.Mirror.Spool(t.Context(), name)
+			if err == nil {
+				err = s.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if res, err := r.run(); err != nil || res.Owed != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	r.with(func(_ *Engine, target Target) {
+		if left := spoolsOf(t, target.Mirror); !slices.Equal(left, []string{waits}) {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
 // TestRunByDuplicates: what the Source itself lacks comes from where it says that the same bytes are.
 func TestRunByDuplicates(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,8 @@ func (s *Source) DropSpools(ctx context.Context) error {
 	needed := s.Target.UsesDumps() &&
 		(due.Known() || slices.ContainsFunc(sets, func(set store.Set) bool { return set.Problem != "" }))
 	return m.Spools(ctx, func(name string, changed time.Time) error {
-		if needed && s.Now().Sub(changed) < spoolFor {
+		pulled := len(name) == len(spoolName("", "")) // others are answers to batches, which no run goes on with
+		if needed && pulled && s.Now().Sub(changed) < spoolFor {
 			return nil
 		}
 		if old, err := m.Spool(ctx, name); err == nil { // ErrExists: it is in use

@@ -14,6 +14,7 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/rspack"
 	"resyncd/store"
+	"resyncd/store/blob"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
 )
@@ -30,9 +31,16 @@ const (
 // posts are the conductor's memory of the endpoint that answers for many resources at once.
 type posts struct {
 	asked    map[int64]struct{} // rows in the queue whose answer came
+	open     int                // requests under way
 	failures int                // in a row
 	until    time.Time          // when it may be asked again
 }
+
+// answer is the spool of an answer, which no later run goes on with.
+type answer struct{ blob.Spool }
+
+// Close implements blob.Spool.
+func (a answer) Close() error { return a.Discard() }
 
 // gather has rows that are queued right now asked for with one request. None waits for others to come.
 func (c *conductor) gather(a *attempt) {
@@ -53,16 +61,18 @@ func (c *conductor) gather(a *attempt) {
 	if len(rows) > 1 {
 		c.queue = append(left, c.queue[len(head):]...)
 		a.batch, a.silence.held = rows, true
+		c.post.open++
 	}
 }
 
 // gathers tells whether a row may be asked for with others: for the first time, and only if its bytes are not at hand.
+// An endpoint that failed is tried with one request, so that one that hangs does not have all places.
 func (c *conductor) gathers(res *store.Resource) bool {
 	s, want := c.r.s, merge.Effective(res.Wants)
 	_, asked := c.post.asked[res.ID]
 	return !asked && want != nil && want.State == store.WantPresent && !want.Inline && want.Refused == "" &&
 		res.Work.Attempts == 0 && !s.suspects(res) && !s.isOffered(res.ID) && s.Rule(want.SetID)(res.URI) == "" &&
-		!s.Now().Before(c.post.until)
+		!s.Now().Before(c.post.until) && (c.post.failures == 0 || c.post.open == 0)
 }
 
 // answered queues the rows again: what was brought is offered, the rest is asked for.
@@ -75,12 +85,16 @@ func (c *conductor) answered(a *attempt) {
 		p.asked[res.ID] = struct{}{}
 	}
 	c.queue = append(a.batch, c.queue...)
+	p.open--
 	if a.failed == nil || fetch.KindOf(a.failed) == fetch.Canceled {
 		p.failures = 0
 		return
 	}
-	wait := min(postAgain<<min(p.failures, 16), postMost)
-	p.failures++
+	now, wait := c.r.s.Now(), time.Duration(0)
+	if !now.Before(p.until) { // else it was sent beside one that failed, too
+		wait = min(postAgain<<min(p.failures, 16), postMost)
+		p.failures++
+	}
 	if fe, ok := errors.AsType[*fetch.Error](a.failed); ok {
 		switch fe.Status {
 		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented:
@@ -88,7 +102,10 @@ func (c *conductor) answered(a *attempt) {
 		}
 		wait = max(wait, fe.RetryAfter)
 	}
-	p.until = c.r.s.Now().Add(wait)
+	if !now.Add(wait).After(p.until) {
+		return
+	}
+	p.until = now.Add(wait)
 	c.r.s.Log.Warn("the batch endpoint could not be used; until it is asked again, resources are asked for one by one",
 		"endpoint", fetch.RedactURL(c.r.s.Means.Batch), "again", p.until, "err", a.failed)
 }
@@ -107,15 +124,18 @@ func (r *Reconciler) ask(ctx context.Context, rows []*store.Resource) error {
 	if err != nil {
 		return err
 	}
-	most := int64(min(free/2, 1<<62)) // the members need as much again
+	most := int64(min(free/2, 1<<62)) / int64(r.workers) // each may have one, and its members need as much again
 	if r.s.Means.MaxDump > 0 {
 		most = min(most, r.s.Means.MaxDump)
 	}
 	spool, err := r.s.Mirror.Spool(ctx, fmt.Sprintf("%016x", rows[0].ID)) // nobody else has that row in flight
+	if errors.Is(err, blob.ErrExists) {
+		return nil // but others still wait for the answer that it was in before
+	}
 	if err != nil {
 		return err
 	}
-	pack := NewPackage(r.s.Means.Batch, spool, nil, r.s.Log)
+	pack := NewPackage(r.s.Means.Batch, answer{spool}, nil, r.s.Log)
 	defer pack.Seal()
 	if err := spool.Reset(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"resyncd/destination/fetch"
 	"resyncd/store"
+	"resyncd/store/blob"
 )
 
 // manifest describes members: each is loc, path and the attributes that its bytes have.
@@ -144,9 +146,16 @@ func TestGathered(t *testing.T) {
 			cond.answered(&attempt{failed: errDone})
 		}, 0},
 		"the endpoint failed once": {func(c *carried, cond *conductor) {
+			cond.post.open = 1
 			cond.answered(&attempt{failed: errDone})
 			c.s.Now = func() time.Time { return time.Now().Add(postAgain) }
 		}, 4},
+		"it failed, and is tried": {func(c *carried, cond *conductor) {
+			cond.answered(&attempt{failed: errDone})
+			c.s.Now = func() time.Time { return time.Now().Add(postAgain) }
+			cond.post.open = 1
+		}, 0},
+		"it works, and is asked": {func(_ *carried, cond *conductor) { cond.post.open = 1 }, 4},
 	} {
 		c := carrying(t, nil)
 		c.s.Means.Batch, c.s.Means.BatchSize = c.srv.URL+"/batch", 100
@@ -180,6 +189,69 @@ func TestHaltForgetsBatches(t *testing.T) {
 	}
 }
 
+// TestOneOutage: requests that were under way together fail together, which is one failure; the longest wait that is asked for counts.
+func TestOneOutage(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1e9, 0)
+	s := siteOf(NewWorkset())
+	s.Now = func() time.Time { return at }
+	c := &conductor{r: alone(s, nil)}
+	c.post.open = 25
+	for range 24 {
+		c.answered(&attempt{failed: errDone})
+	}
+	if wait := c.post.until.Sub(at); wait != postAgain || c.post.failures != 1 || c.post.open != 1 {
+		t.Errorf("left alone for %s, %d failures, %d open", wait, c.post.failures, c.post.open)
+	}
+	c.answered(&attempt{failed: &fetch.Error{Status: 503, RetryAfter: time.Minute, Err: errDone}})
+	if wait := c.post.until.Sub(at); wait != time.Minute {
+		t.Errorf("asked for %s", wait)
+	}
+}
+
+// crowdedDisk has little room.
+type crowdedDisk struct {
+	blob.Mirror
+	free uint64
+}
+
+func (m crowdedDisk) Free(context.Context) (uint64, uint64, error) { return m.free, m.free, nil }
+
+// TestAnswersShareTheRoom: each worker may have an answer, and all of them have no more than the disk.
+func TestAnswersShareTheRoom(t *testing.T) {
+	t.Parallel()
+	serves := map[string]string{}
+	c := carrying(t, serves)
+	c.s.Means.Batch, c.workers = c.srv.URL+"/batch", 4
+	serves["/batch"] = string(pack(t, map[string]string{"manifest.xml": manifest()}))
+	for part, fits := range map[uint64]bool{1: false, 2: false, 7: false, 8: true} {
+		c.s.Mirror = crowdedDisk{c.s.Mirror, part * uint64(len(serves["/batch"]))}
+		if err := c.ask(t.Context(), []*store.Resource{c.row(1, "/a", "")}); (err == nil) != fits {
+			t.Errorf("%d times the answer are free: %v", part, err)
+		}
+	}
+}
+
+// TestAnswerDoesNotOutliveTheRun: no later run goes on with it.
+func TestAnswerDoesNotOutliveTheRun(t *testing.T) {
+	t.Parallel()
+	serves := map[string]string{}
+	c := carrying(t, serves)
+	c.s.Means.Batch = c.srv.URL + "/batch"
+	serves["/batch"] = string(pack(t, map[string]string{"a": "A", "manifest.xml": manifest([3]string{c.srv.URL + "/a", "a", ""})}))
+	rows := []*store.Resource{c.row(1, "/a", "A")}
+	if err := c.ask(t.Context(), rows); err != nil || len(c.s.offers.rows) != 1 {
+		t.Fatal(err)
+	}
+	if err := c.ask(t.Context(), rows); err != nil {
+		t.Error("while the answer before is in use:", err)
+	}
+	c.s.Clear()
+	if err := c.s.Mirror.Spools(t.Context(), func(string, time.Time) error { return errDone }); err != nil {
+		t.Error("the answer is left:", err)
+	}
+}
+
 // TestEndpointIsLeftAlone: longer with each failure, for long where it does not exist, as long as it asks for, and not after an end.
 func TestEndpointIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -206,6 +278,7 @@ func TestEndpointIsLeftAlone(t *testing.T) {
 		}
 	}
 	for range 100 {
+		at = at.Add(100 * time.Hour)
 		c.answered(&attempt{failed: errDone})
 	}
 	if wait := c.post.until.Sub(at); wait != postMost {
