@@ -3,6 +3,7 @@ package transfer
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/md5"
 	"crypto/sha256"
 	"fmt"
@@ -218,6 +219,10 @@ func TestPackage(t *testing.T) {
 		"digests of two kinds, learnt from the manifest": {func(g given) {
 			g.o.Digests, g.o.Version = md5of(right), g.w.Version
 		}, right, nil, viaPackage, false},
+		"learnt from it, of another time": {func(g given) {
+			g.w.Digests, g.o.Version, g.w.LastMod, g.o.LastMod = "", g.w.Version, 5, 4
+		}, right, nil, viaSource, false},
+		"the same digest, of another time": {func(g given) { g.w.LastMod, g.o.LastMod = 5, 4 }, right, nil, viaPackage, false},
 		"the same time and length": {func(g given) {
 			g.w.Digests, g.w.LastMod, g.o.LastMod = "", 5, 5
 		}, right, nil, viaPackage, false},
@@ -309,6 +314,35 @@ func TestMemberIsBrokenOff(t *testing.T) {
 	a.cancel(errAside)
 	o := c.Reconciler.work(t.Context(), a)
 	if c.s.end(r); !o.aside || c.asked() != "" || c.log.Len() > 0 || !isDone(p) {
+		t.Errorf("%v, %v, told %s", o.verdict, o.failure, c.log.String())
+	}
+}
+
+// fullDisk has no room in its stages.
+type fullDisk struct{ blob.Mirror }
+
+type fullStage struct{ blob.Stage }
+
+func (m fullDisk) NewStage(ctx context.Context) (blob.Stage, error) {
+	s, err := m.Mirror.NewStage(ctx)
+	return fullStage{s}, err
+}
+
+func (fullStage) Write([]byte) (int, error) {
+	return 0, fmt.Errorf("write to a stage: %w", blob.ErrNoSpace)
+}
+
+// TestPackageOnAFullDisk: nobody is asked for what there is no room for, and no package is blamed for it.
+func TestPackageOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	c := carrying(t, map[string]string{"/a": "x"})
+	c.s.Mirror = fullDisk{c.s.Mirror}
+	p, _ := c.packaged(map[string]string{"a": "x"})
+	r := c.row(1, "/a", "x")
+	c.s.Offer(1, c.offer(p, "a", "x"))
+	p.Seal()
+	o := c.Reconciler.work(t.Context(), new(attempts).begin(t.Context(), r, false))
+	if c.s.end(r); o.disk == nil || o.failure.class != classDisk || c.asked() != "" || c.log.Len() > 0 || !isDone(p) {
 		t.Errorf("%v, %v, told %s", o.verdict, o.failure, c.log.String())
 	}
 }

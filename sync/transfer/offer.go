@@ -32,8 +32,11 @@ func (o *Offer) Fits(w *store.Want) bool {
 	if agree, known := store.DigestsAgree(w.Digests, o.Digests); known {
 		return agree
 	}
-	dated := w.LastMod.Known() && w.LastMod == o.LastMod && w.Length >= 0 && w.Length == o.Length
-	return dated || w.Version == o.Version
+	dated := w.LastMod.Known() && o.LastMod.Known()
+	if dated && w.LastMod != o.LastMod {
+		return false
+	}
+	return w.Version == o.Version || dated && w.Length >= 0 && w.Length == o.Length
 }
 
 // Package is an opened package. It is discarded once it is sealed and work on all rows that it is offered to has ended.
