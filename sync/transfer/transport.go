@@ -13,6 +13,7 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/rspack"
 	"resyncd/destination/safe"
+	"resyncd/store/blob"
 	"resyncd/sync/parsed"
 )
 
@@ -77,7 +78,7 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.R
 			}
 			return res, nil
 		}
-		if a.ctx.Err() != nil {
+		if a.ctx.Err() != nil || errors.Is(err, blob.ErrNoSpace) {
 			return res, err
 		}
 		if t.decides() {
