@@ -140,9 +140,10 @@ func (r *Reconciler) ask(ctx context.Context, rows []*store.Resource) error {
 	if err := spool.Reset(); err != nil {
 		return err
 	}
-	r.tallied(func(t *tally) { t.sum.Batches++ })
 	req := fetch.Request{URL: r.s.Means.Batch, Policy: r.s.Means.Policy, JSON: body, MaxBytes: max(most, 1)}
-	if _, err := r.s.Means.Client.Download(ctx, req, spool, fetch.DownloadOptions{DeclaredLength: -1}); err != nil {
+	res, err := r.s.Means.Client.Download(ctx, req, spool, fetch.DownloadOptions{DeclaredLength: -1})
+	r.tallied(func(t *tally) { t.sum.Batches += int64(res.Requests) })
+	if err != nil {
 		return err
 	}
 	pack.zip, err = rspack.Open(spool, spool.Size(), rspack.Limits{})
