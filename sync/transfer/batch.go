@@ -167,8 +167,11 @@ func (r *Reconciler) offerAll(pack *Package, byURI map[string]*store.Resource) e
 	doc := rsdoc.NewReader(io.LimitReader(in, manifestMost), rsdoc.Options{Assume: rsdoc.KindResourceDumpManifest})
 	for {
 		e, err := doc.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			return unlessEOF(err)
+			return err
 		}
 		res := byURI[e.Loc]
 		if res == nil || e.Path == "" {
@@ -179,16 +182,9 @@ func (r *Reconciler) offerAll(pack *Package, byURI map[string]*store.Resource) e
 			continue
 		}
 		c := parsed.Selection{}.ContentOf(e)
-		r.s.Offer(res.ID, &Offer{
+		r.s.HandOffered([]*store.Resource{res}, []*Offer{{
 			Package: pack, Member: m, Digests: c.Digests, Length: c.Length, LastMod: c.LastMod,
 			Version: merge.Effective(res.Wants).Version,
-		})
+		}})
 	}
-}
-
-func unlessEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }

@@ -71,12 +71,9 @@ func (p *Package) Keep() { p.kept.Store(true) }
 func (p *Package) Done() <-chan struct{} { return p.done }
 
 func (p *Package) release() {
-	if p.users.Add(-1) == 0 {
-		p.discard()
+	if p.users.Add(-1) > 0 {
+		return
 	}
-}
-
-func (p *Package) discard() {
 	url := fetch.RedactURL(p.url)
 	if n := p.spoilt.Load(); n > 0 {
 		p.log.Warn("members of a package could not be used; their resources were asked for one by one",
@@ -108,23 +105,17 @@ type offers struct {
 	held bool
 	// pushed are named, and not held: a slow pull must not hold up a push.
 	pushed []int64
-	used   []*Package // no offer waits any more; unlock discards them
+	used   []*Package // by offers that ended; unlock ends their use
 	read   int64      // packages
 }
 
-// unlock discards packages after the lock, which is never held over a call of the disk.
+// unlock ends the use of packages after the lock, which is never held over a call of the disk.
 func (w *Workset) unlock() {
 	used := w.offers.used
 	w.offers.used = nil
 	w.mu.Unlock()
 	for _, p := range used {
-		p.discard()
-	}
-}
-
-func (w *Workset) refuse(o *Offer) {
-	if o.Package.users.Add(-1) == 0 {
-		w.offers.used = append(w.offers.used, o.Package)
+		p.release()
 	}
 }
 
@@ -137,47 +128,29 @@ func (w *Workset) forget(id int64) {
 func (w *Workset) withdraw(id int64) {
 	if o := w.offers.rows[id]; o != nil {
 		delete(w.offers.rows, id)
-		w.refuse(o)
+		w.offers.used = append(w.offers.used, o.Package)
 	}
-}
-
-// Offer says that the bytes of a row in flight are at hand, until the work on it ends.
-func (w *Workset) Offer(id int64, o *Offer) {
-	w.mu.Lock()
-	defer w.unlock()
-	w.offer(id, o)
-}
-
-func (w *Workset) offer(id int64, o *Offer) {
-	o.Package.users.Add(1)
-	if _, busy := w.flight[id]; !busy {
-		w.refuse(o)
-		return
-	}
-	w.withdraw(id)
-	if w.offers.rows == nil {
-		w.offers.rows = map[int64]*Offer{}
-	}
-	w.offers.rows[id] = o
 }
 
 // HandOffered hands over written rows with their offers, also while the workset is held. The caller holds Rows since
-// before the write, and awaited room before.
-func (w *Workset) HandOffered(rs []*store.Resource, offered []*Offer) bool {
+// before the write, and awaited room before. A row in flight is only offered: until the work on it ends, its bytes are
+// at hand.
+func (w *Workset) HandOffered(rs []*store.Resource, offered []*Offer) {
 	w.mu.Lock()
 	defer w.unlock()
 	if !w.open {
-		return false
+		return
 	}
 	for i, r := range rs {
 		if _, busy := w.flight[r.ID]; !busy {
 			w.flight[r.ID] = 0
 			w.ready = append(w.ready, r)
 		}
-		w.offer(r.ID, offered[i])
+		w.withdraw(r.ID)
+		offered[i].Package.users.Add(1)
+		w.offers.rows[r.ID] = offered[i]
 	}
 	w.Poke()
-	return true
 }
 
 // useOffer gives the offer of a row to its worker, who releases the package. The offer stays until the work on the row

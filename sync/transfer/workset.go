@@ -55,7 +55,7 @@ const (
 func NewWorkset() *Workset {
 	return &Workset{
 		flight: map[int64]mark{}, Notes: notes{rows: map[int64][]*Note{}}, doubtful: map[int64]struct{}{},
-		wake: make(chan struct{}, 1),
+		offers: offers{rows: map[int64]*Offer{}}, wake: make(chan struct{}, 1),
 	}
 }
 
