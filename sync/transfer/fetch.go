@@ -267,28 +267,23 @@ func (r *Reconciler) room(ctx context.Context, length int64) error {
 
 // fromSource downloads a resource, unless it is broken off.
 func (r *Reconciler) fromSource(_ context.Context, a *attempt, o *outcome) (fetch.Result, error) {
-	began := time.Now()
 	a.silence.large = o.want.Length >= asideBody
-	res, err := r.download(a.ctx, a, o, a.silence.waits)
+	res, err := r.fetch(a.ctx, a, o, a.silence.waits)
 	a.silence.end(err)
-	o.spent(time.Since(began), err)
 	return res, err
 }
 
-func (r *Reconciler) download(
+func (r *Reconciler) fetch(
 	ctx context.Context, a *attempt, o *outcome, waiting func(bool, time.Time),
 ) (fetch.Result, error) {
 	req := r.request(o)
 	req.MaxBytes, req.Waiting, req.NoCache = r.s.Means.MaxResource, waiting, o.asks()
-	listed := a.body.isListed()
 	// A 304 for another length would come from a stale cache (F50, F59).
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
-		!listed && (o.want.Length < 0 || o.want.Length == h.Length) {
+		!a.body.isListed() && (o.want.Length < 0 || o.want.Length == h.Length) {
 		req.ETag, req.LastModified = h.ETag, h.LastModified
 	}
-	opt := fetch.DownloadOptions{Resume: listed, DeclaredLength: o.want.Length}
-	res, err := r.s.Means.Client.Download(ctx, req, &a.body, opt)
-	o.bytes += res.Bytes
+	res, err := r.download(ctx, o, req, &a.body, o.want.Length)
 	if at := store.MicrosOf(res.Date); at.Known() {
 		o.asked = min(at, r.s.LocalNow()) // a fast clock must not decide about later changes
 	}
@@ -302,10 +297,7 @@ func (r *Reconciler) prove(ctx context.Context, a *attempt, o *outcome) error {
 	if err := b.Reset(); err != nil {
 		return &failure{class: classDisk, reason: err.Error()}
 	}
-	began := time.Now()
-	_, err := r.download(ctx, a, o, nil)
-	o.spent(time.Since(began), err)
-	if err != nil {
+	if _, err := r.fetch(ctx, a, o, nil); err != nil {
 		return new(classify(err)) // a failure, whatever the answer says: the first one was another
 	}
 	if b.sum() != first || b.n != n {

@@ -262,7 +262,7 @@ func (r *Reconciler) count(group []*outcome) {
 	for _, o := range group {
 		told := Settled{Result: results[o.verdict], Class: o.failure.class, Bytes: o.bytes, Took: o.took}
 		if o.verdict == verdictFetched {
-			told.Placed, told.Transport = o.have.Length, ways[o.via]
+			told.Placed, told.Transport = o.have.Length, string(o.via)
 		}
 		r.s.Observe.Settled(told)
 	}

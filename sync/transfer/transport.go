@@ -18,20 +18,16 @@ import (
 )
 
 // via is what brought the bytes of a resource.
-type via uint8
+type via string
 
 const (
-	viaNothing via = iota
-	viaDocument
-	viaPackage
-	viaPatch
-	viaDuplicate
-	viaSource
+	viaNothing   via = ""
+	viaDocument  via = "document"
+	viaPackage   via = "package"
+	viaPatch     via = "patch"
+	viaDuplicate via = "duplicate"
+	viaSource    via = "source"
 )
-
-var ways = [...]string{
-	viaDocument: "document", viaPackage: "package", viaPatch: "patch", viaDuplicate: "duplicate", viaSource: "source",
-}
 
 // transport brings the bytes of a want into an empty body. has tells whether it is to be tried.
 type transport struct {
@@ -66,11 +62,11 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.R
 				return fetch.Result{}, &failure{class: classDisk, reason: err.Error()}
 			}
 		}
-		by := (*Reconciler).carrySafely
-		if t.decides() {
-			by = (*Reconciler).carryBy
-		}
-		res, err := by(r, ctx, t, a, o)
+		var res fetch.Result
+		err := safe.Do(func() (err error) { // a panic costs the transport only
+			res, err = r.carryBy(ctx, t, a, o)
+			return err
+		})
 		member := a.offer != nil && t.via <= viaPatch && a.link.Href == ""
 		if err == nil {
 			if o.via = t.via; member {
@@ -110,17 +106,6 @@ func (r *Reconciler) carryBy(ctx context.Context, t *transport, a *attempt, o *o
 	if err == nil && (!proven || o.news(&a.body)) {
 		err = r.prove(ctx, a, o)
 	}
-	return res, err
-}
-
-// carrySafely has a panic cost the transport only.
-func (r *Reconciler) carrySafely(
-	ctx context.Context, t *transport, a *attempt, o *outcome,
-) (res fetch.Result, err error) {
-	err = safe.Do(func() (err error) {
-		res, err = r.carryBy(ctx, t, a, o)
-		return err
-	})
 	return res, err
 }
 
@@ -204,15 +189,22 @@ func (r *Reconciler) fromDuplicate(_ context.Context, a *attempt, o *outcome) (f
 	return res, err
 }
 
-// get downloads what a digest may prove, unless it is broken off.
+// get downloads what may be broken off.
 func (r *Reconciler) get(
 	a *attempt, o *outcome, req fetch.Request, to *body, length int64,
 ) (fetch.Result, error) {
-	began := time.Now()
 	req.Waiting = a.silence.waits
-	opt := fetch.DownloadOptions{Resume: to.isListed(), DeclaredLength: length}
-	res, err := r.s.Means.Client.Download(a.ctx, req, to, opt)
+	res, err := r.download(a.ctx, o, req, to, length)
 	a.silence.end(err)
+	return res, err
+}
+
+func (r *Reconciler) download(
+	ctx context.Context, o *outcome, req fetch.Request, to *body, length int64,
+) (fetch.Result, error) {
+	began := time.Now()
+	opt := fetch.DownloadOptions{Resume: to.isListed(), DeclaredLength: length}
+	res, err := r.s.Means.Client.Download(ctx, req, to, opt)
 	o.bytes += res.Bytes
 	o.spent(time.Since(began), err)
 	return res, err
