@@ -3,7 +3,10 @@ package sync
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"resyncd/destination/rsdoc"
 )
 
 // changeDump publishes packages of changes, each [from, until] in minutes.
@@ -184,4 +187,32 @@ func TestBrokenDumpSweepsNothing(t *testing.T) {
 	delete(all, "/r024")
 	f.holds(all)
 	f.quiet()
+}
+
+// TestPatchInDump: of the patches in a package the one is taken that can be applied, if the resource itself is not there.
+func TestPatchInDump(t *testing.T) {
+	t.Parallel()
+	d := &changeDump{fake: dumped(t, "always")}
+	d.tune = func(target *Target) { target.Dumps, target.Patches = "always", true }
+	d.set("resourcelist", "/rl.xml", "changelist", "/cl.xml", "changedump", "/cd.xml")
+	d.resourceList(member{path: "/r000", body: `{"a":1}`})
+	d.changeList(0, ` until="`+when(10)+`"`)
+	d.one(true)
+	links := ""
+	for i, media := range []string{"application/xml-patch+xml", "application/json-patch+json"} {
+		links += fmt.Sprintf(`<rs:ln rel="%s" href="%s" type="%s" path="/data/%d"/>`, rsdoc.RelPatch, d.uri("/none"), media, i+1)
+	}
+	news := changes([]member{{path: "/r000", body: `{"a":1,"b":[]}`, links: links}}, "updated", 20)
+	d.changeList(0, ` until="`+when(30)+`"`, news)
+	attributes := fmt.Sprintf(`from="%s" until="%s"`, when(10), when(30))
+	manifest := strings.Replace(d.manifest("changedump-manifest", attributes, news), "/data/0", "/none", 1)
+	body := d.pack("/p.zip", manifest, append(news, member{path: "/x", body: "<diff/>"},
+		member{path: "/j", body: `[{"op":"add","path":"/b","value":[]}]`}))
+	d.entries = []string{d.packageEntry("/p.zip", "", attributes, len(body))}
+	d.publish("/cd.xml")
+	if res := d.one(true); res.Patched != 1 || d.asksFor("/p.zip") != 1 {
+		t.Errorf("%+v", res)
+	}
+	d.bringsAll()
+	d.holds(bodiesOf(news...))
 }

@@ -430,18 +430,15 @@ func (p *Puller) offer(part *destination.Part, e *rsdoc.Entry) *transfer.Offer {
 	}
 	o := &transfer.Offer{Package: s.pack, Length: e.Length, LastMod: store.Micros(e.LastMod),
 		Digests: p.Target.ContentOf(e).Digests}
-	m, err := s.zip.Find(e.Path)
-	if there := e.Path != "" && err == nil; there {
-		o.Member = m
-	}
+	o.Member, _ = s.zip.Find(e.Path)
 	for i := range e.Links {
-		if l := &e.Links[i]; l.Rel == rsdoc.RelPatch && l.Path != "" && !o.HasPatch {
-			o.Patch, err = s.zip.Find(l.Path)
-			o.HasPatch = err == nil
+		l := &e.Links[i]
+		if l.Rel == rsdoc.RelPatch && transfer.IsPatch(l.Type) && o.Patch == (rspack.Member{}) {
+			o.Patch, _ = s.zip.Find(l.Path)
 		}
 	}
-	if o.Member == (rspack.Member{}) && !o.HasPatch {
-		return nil // a missing member costs a GET
+	if o.Member == o.Patch {
+		return nil // neither is there: it costs a GET
 	}
 	return o
 }

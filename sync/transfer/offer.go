@@ -15,13 +15,12 @@ import (
 type Offer struct {
 	Package *Package
 	Member  rspack.Member // zero: there is only a patch
-	// Patch makes the bytes of the version before; its type and digest stand in the want's links.
-	Patch    rspack.Member
-	HasPatch bool
-	Digests  string
-	Length   int64 // -1 unknown
-	LastMod  store.Micros
-	Version  store.Version
+	// Patch makes the bytes of the version before; zero: there is none.
+	Patch   rspack.Member
+	Digests string
+	Length  int64 // -1 unknown
+	LastMod store.Micros
+	Version store.Version
 }
 
 // Fits tells that the bytes are surely those of a want. What nothing compares may be another version.

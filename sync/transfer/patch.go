@@ -16,6 +16,7 @@ import (
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/rspack"
 	"resyncd/store"
 	"resyncd/sync/parsed"
 )
@@ -43,7 +44,7 @@ func (r *Reconciler) canPatch(a *attempt, o *outcome) bool {
 		h.State != store.HavePresent || h.Checked == "" || h.Length > patchMost || r.s.suspects(o.res) {
 		return false
 	}
-	if a.offer != nil && a.offer.HasPatch && a.offer.Fits(o.want) {
+	if a.offer != nil && a.offer.Patch != (rspack.Member{}) && a.offer.Fits(o.want) {
 		return a.offer.Patch.Length <= patchMost
 	}
 	links := parsed.ParseLinks(o.want.Links)

@@ -140,7 +140,7 @@ func TestPatchInPackage(t *testing.T) {
 			}
 		})
 		offer := c.offer(p, "p", newer)
-		offer.Patch, offer.HasPatch = offer.Member, true
+		offer.Patch = offer.Member
 		if offer.Member = (c.offer(p, "a", "").Member); tc.whole == "" {
 			offer.Member = rspack.Member{}
 		}
@@ -167,7 +167,7 @@ func TestPatchesTakeTurns(t *testing.T) {
 	c.holds(r, older)
 	p, _ := c.packaged(map[string]string{"p": goodPatch})
 	offer := c.offer(p, "p", newer)
-	offer.Patch, offer.HasPatch, offer.Member = offer.Member, true, rspack.Member{}
+	offer.Patch, offer.Member = offer.Member, rspack.Member{}
 	c.s.Offer(1, offer)
 	c.patching <- struct{}{}
 	a := new(attempts).begin(t.Context(), r, false)
