@@ -379,7 +379,7 @@ func (p *Puller) bring(ctx context.Context, ref *destination.Ref, kind rsdoc.Kin
 	if err := p.use(ctx, s); err != nil {
 		return err
 	}
-	body, fault := s.manifest()
+	body, fault := s.pack.Manifest()
 	if fault == nil {
 		defer func() { _ = body.Close() }()
 		part := &destination.Part{Ref: *ref, Package: ref}

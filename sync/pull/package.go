@@ -306,7 +306,7 @@ func (p *Puller) Manifest(ctx context.Context, part *destination.Part) (body io.
 		if err := p.use(ctx, s); err != nil {
 			return nil, nil, err
 		}
-		body, fault = s.manifest()
+		body, fault = s.pack.Manifest()
 		if kept == nil || fault != nil {
 			return body, fault, nil
 		}
@@ -339,14 +339,6 @@ func (p *Puller) forgetManifests(ctx context.Context, docs []store.Document) {
 			_ = kept.Discard() // or it is dropped for its age
 		}
 	}
-}
-
-func (s *staged) manifest() (io.ReadCloser, error) {
-	m, err := s.zip.Manifest()
-	if err != nil {
-		return nil, err
-	}
-	return s.zip.Reader(m)
 }
 
 // use makes offers of a package from now on. The one before has to be used up, so that there are never more than two.

@@ -30,10 +30,9 @@ const (
 
 // posts are the conductor's memory of the endpoint that answers for many resources at once.
 type posts struct {
-	asked    map[int64]struct{} // rows in the queue whose answer came
-	open     int                // requests under way
-	failures int                // in a row
-	until    time.Time          // when it may be asked again
+	open     int       // requests under way
+	failures int       // in a row
+	until    time.Time // when it may be asked again
 }
 
 // answer is the spool of an answer, which no later run goes on with.
@@ -46,7 +45,6 @@ func (a answer) Close() error { return a.Discard() }
 func (c *conductor) gather(a *attempt) {
 	size := c.r.s.Means.BatchSize
 	if c.r.s.Means.Batch == "" || a.patient || !c.gathers(a.res) {
-		delete(c.post.asked, a.res.ID)
 		return
 	}
 	rows := []*store.Resource{a.res}
@@ -62,6 +60,7 @@ func (c *conductor) gather(a *attempt) {
 		c.queue = append(left, c.queue[len(head):]...)
 		a.batch, a.silence.held = rows, true
 		c.post.open++
+		c.r.s.gathered(rows)
 	}
 }
 
@@ -69,8 +68,7 @@ func (c *conductor) gather(a *attempt) {
 // An endpoint that failed is tried with one request, so that one that hangs does not have all places.
 func (c *conductor) gathers(res *store.Resource) bool {
 	s, want := c.r.s, merge.Effective(res.Wants)
-	_, asked := c.post.asked[res.ID]
-	return !asked && want != nil && want.State == store.WantPresent && !want.Inline && want.Refused == "" &&
+	return !s.is(res.ID, gathered) && want != nil && want.State == store.WantPresent && !want.Inline && want.Refused == "" &&
 		res.Work.Attempts == 0 && !s.suspects(res) && !s.isOffered(res.ID) && s.Rule(want.SetID)(res.URI) == "" &&
 		!s.Now().Before(c.post.until) && (c.post.failures == 0 || c.post.open == 0)
 }
@@ -78,12 +76,6 @@ func (c *conductor) gathers(res *store.Resource) bool {
 // answered queues the rows again: what was brought is offered, the rest is asked for.
 func (c *conductor) answered(a *attempt) {
 	p := &c.post
-	if p.asked == nil {
-		p.asked = map[int64]struct{}{}
-	}
-	for _, res := range a.batch {
-		p.asked[res.ID] = struct{}{}
-	}
 	c.queue = append(a.batch, c.queue...)
 	p.open--
 	if a.failed == nil || fetch.KindOf(a.failed) == fetch.Canceled {
@@ -155,11 +147,7 @@ func (r *Reconciler) ask(ctx context.Context, rows []*store.Resource) error {
 
 // offerAll offers what the manifest of an answer describes. The answer is to the want: it counts as learnt from it.
 func (r *Reconciler) offerAll(pack *Package, byURI map[string]*store.Resource) error {
-	m, err := pack.zip.Manifest()
-	if err != nil {
-		return err
-	}
-	in, err := pack.zip.Reader(m)
+	in, err := pack.Manifest()
 	if err != nil {
 		return err
 	}
@@ -177,7 +165,8 @@ func (r *Reconciler) offerAll(pack *Package, byURI map[string]*store.Resource) e
 		if res == nil || e.Path == "" {
 			continue
 		}
-		if m, err = pack.zip.Find(e.Path); err != nil {
+		m, err := pack.zip.Find(e.Path)
+		if err != nil {
 			pack.spoilt.Add(1)
 			continue
 		}

@@ -96,7 +96,7 @@ func TestBatch(t *testing.T) {
 			if asked := c.asked(); asked != tc.asked {
 				t.Errorf("asked for %q, not for %q", asked, tc.asked)
 			}
-			if len(cond.post.asked) > 0 || len(c.s.offers.rows) > 0 {
+			if len(c.s.flight) > 0 || len(c.s.offers.rows) > 0 {
 				t.Error("something is remembered for ever")
 			}
 			if err := c.s.Mirror.Spools(t.Context(), func(string, time.Time) error { return errDone }); err != nil {
@@ -183,10 +183,12 @@ func TestGathered(t *testing.T) {
 func TestHaltForgetsBatches(t *testing.T) {
 	t.Parallel()
 	c := &conductor{r: alone(siteOf(NewWorkset()), nil)}
-	c.answered(&attempt{batch: rowsOf(1, 2)})
+	rows := c.r.s.Begin(rowsOf(1, 2))
+	c.r.s.gathered(rows)
+	c.answered(&attempt{batch: rows})
 	c.r.tally.halted = errDone
-	if err := c.page(t.Context()); err != nil || len(c.post.asked) > 0 || len(c.queue) > 0 {
-		t.Errorf("%v, %d are remembered, %d queued", err, len(c.post.asked), len(c.queue))
+	if err := c.page(t.Context()); err != nil || len(c.r.s.flight) > 0 || len(c.queue) > 0 {
+		t.Errorf("%v, %d are remembered, %d queued", err, len(c.r.s.flight), len(c.queue))
 	}
 }
 

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -58,6 +59,15 @@ func NewPackage(url string, spool blob.Spool, z *rspack.Package, log *slog.Logge
 	p := &Package{url: url, spool: spool, zip: z, log: log, done: make(chan struct{})}
 	p.users.Store(1)
 	return p
+}
+
+// Manifest says what the package has.
+func (p *Package) Manifest() (io.ReadCloser, error) {
+	m, err := p.zip.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	return p.zip.Reader(m)
 }
 
 // Seal says, once, that no more offers are made.

@@ -18,7 +18,7 @@ func (c *conductor) page(ctx context.Context) error {
 		w.drop()
 		w.end(c.queue...)
 		w.end(c.slow...)
-		c.slow, c.queue, c.dry, c.again, c.post.asked = nil, nil, true, false, nil
+		c.slow, c.queue, c.dry, c.again = nil, nil, true, false
 		return nil
 	}
 	if err := c.hear(ctx); err != nil {

@@ -47,8 +47,9 @@ type Workset struct {
 type mark uint8
 
 const (
-	touched mark = 1 << iota // its want changed
-	void                     // the commit of its want failed
+	touched  mark = 1 << iota // its want changed
+	void                      // the commit of its want failed
+	gathered                  // asked for with others
 )
 
 // NewWorkset returns an empty Workset.
@@ -96,6 +97,14 @@ func (w *Workset) Fail(ids []int64) {
 		if _, busy := w.flight[id]; busy {
 			w.flight[id] = touched | void
 		}
+	}
+}
+
+func (w *Workset) gathered(rs []*store.Resource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range rs {
+		w.flight[r.ID] |= gathered
 	}
 }
 
