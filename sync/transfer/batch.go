@@ -24,7 +24,8 @@ const (
 	postAgain  = time.Second
 	postMost   = 10 * time.Minute
 	postAbsent = time.Hour // after an answer that there is no such endpoint
-	// manifestMost bounds the manifest of an answer.
+	// Each worker may have an answer, so its directory and manifest are bounded as what was asked for is (P8).
+	membersMost  = 10_000
 	manifestMost = 64 << 20
 )
 
@@ -138,7 +139,7 @@ func (r *Reconciler) ask(ctx context.Context, rows []*store.Resource) error {
 	if err != nil {
 		return err
 	}
-	pack.zip, err = rspack.Open(spool, spool.Size(), rspack.Limits{})
+	pack.zip, err = rspack.Open(spool, spool.Size(), rspack.Limits{Members: membersMost})
 	if err != nil {
 		return err
 	}

@@ -54,8 +54,15 @@ func TestBatch(t *testing.T) {
 			whole := manifest([3]string{c.srv.URL + "/a", "/a", described("A")}, [3]string{c.srv.URL + "/b", "b", ""})
 			return string(pack(t, map[string]string{"a": "A", "b": "BB", "manifest.xml": whole[:len(whole)-20]}))
 		}, true, "/b"},
-		"no manifest":  {func(t *testing.T, _ *carried) string { return string(pack(t, map[string]string{"a": "A"})) }, true, "/a /b"},
-		"no package":   {func(*testing.T, *carried) string { return "<html>hello" }, true, "/a /b"},
+		"no manifest": {func(t *testing.T, _ *carried) string { return string(pack(t, map[string]string{"a": "A"})) }, true, "/a /b"},
+		"no package":  {func(*testing.T, *carried) string { return "<html>hello" }, true, "/a /b"},
+		"too many members": {func(t *testing.T, c *carried) string {
+			members := map[string]string{"a": "A", "manifest.xml": manifest([3]string{c.srv.URL + "/a", "a", ""})}
+			for i := range membersMost {
+				members[fmt.Sprint(i)] = ""
+			}
+			return string(pack(t, members))
+		}, true, "/a /b"},
 		"no answer":    {func(*testing.T, *carried) string { return "" }, true, "/a /b"},
 		"too much":     {func(_ *testing.T, c *carried) string { c.s.Means.MaxDump = 100; return strings.Repeat("x", 101) }, true, "/a /b"},
 		"out of reach": {func(_ *testing.T, c *carried) string { c.s.Means.Batch = "ftp://lib.example/"; return "" }, true, "/a /b"},
