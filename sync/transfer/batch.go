@@ -68,10 +68,10 @@ func (c *conductor) gather(a *attempt) {
 // gathers tells whether a row may be asked for with others: for the first time, and only if its bytes are not at hand.
 // An endpoint that failed is tried with one request, so that one that hangs does not have all places.
 func (c *conductor) gathers(res *store.Resource) bool {
-	s, want := c.r.s, merge.Effective(res.Wants)
-	return !s.is(res.ID, gathered) && want != nil && want.State == store.WantPresent && !want.Inline && want.Refused == "" &&
-		res.Work.Attempts == 0 && !s.suspects(res) && !s.isOffered(res.ID) && s.Rule(want.SetID)(res.URI) == "" &&
-		!s.Now().Before(c.post.until) && (c.post.failures == 0 || c.post.open == 0)
+	s, p, want := c.r.s, &c.post, merge.Effective(res.Wants)
+	return want != nil && want.State == store.WantPresent && !want.Inline && want.Refused == "" &&
+		res.Work.Attempts == 0 && !s.is(res.ID, gathered) && !s.isOffered(res.ID) && !s.suspects(res) &&
+		s.Rule(want.SetID)(res.URI) == "" && !s.Now().Before(p.until) && (p.failures == 0 || p.open == 0)
 }
 
 // answered queues the rows again: what was brought is offered, the rest is asked for.
