@@ -343,7 +343,7 @@ func (s *session) result(p *pulling, rec *transfer.Reconciler) Result {
 		Position: report.RFC3339(p.pull.Cover.Position()), Odd: p.pull.Plan.Topic.Odd, GapsFound: out.GapsFound,
 		GapsClosed: out.GapsClosed, Unavailable: !out.Usable, Fetched: done.Fetched, Deleted: done.Deleted,
 		Asked: done.Asked, Unchanged: done.Unchanged, Requests: asked - p.asked, Bytes: got - p.got,
-		Packages: done.Packages, Batches: done.Batches, FromPackages: done.FromPackages, Patched: done.Patched,
+		Packages: out.Packages, Batches: done.Batches, FromPackages: done.FromPackages, Patched: done.Patched,
 		FromDuplicates: done.FromDuplicates,
 		Seconds:        s.Now().Sub(p.start).Round(time.Millisecond).Seconds(),
 	}

@@ -349,7 +349,7 @@ func (p *Puller) use(ctx context.Context, s *staged) error {
 		return err
 	}
 	p.inUse = s
-	p.ReadPackage()
+	p.Out.Packages++
 	s.pack.Tell(0, false)
 	return nil
 }

@@ -70,6 +70,7 @@ type pulled struct {
 	Usable                bool
 	Problem               error // why the set is not in step
 	GapsFound, GapsClosed int64
+	Packages              int64 // of dumps, read
 }
 
 // NewPuller returns a puller of one set.

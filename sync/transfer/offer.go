@@ -115,7 +115,6 @@ type offers struct {
 	// pushed are named, and not held: a slow pull must not hold up a push.
 	pushed []int64
 	used   []*Package // by offers that ended; unlock ends their use
-	read   int64      // packages
 }
 
 // unlock ends the use of packages after the lock, which is never held over a call of the disk.
@@ -209,13 +208,6 @@ func (w *Workset) isHeld() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.offers.held
-}
-
-// ReadPackage counts a package of a dump that was read.
-func (w *Workset) ReadPackage() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.offers.read++
 }
 
 func (w *Workset) isOffered(id int64) bool {

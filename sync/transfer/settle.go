@@ -292,7 +292,6 @@ type Done struct {
 	Fetched, Deleted int64
 	Asked            int64 // answers to a question
 	Unchanged        int64 // right before the pull
-	Packages         int64 // of dumps, read
 	Batches          int64 // requests for many resources
 	// Of Fetched, those that the Source was not asked for one by one.
 	FromPackages, Patched, FromDuplicates int64
@@ -309,7 +308,6 @@ func (r *Reconciler) Count() *Count {
 	c := &Count{right: spill.NewBitmap(), other: spill.NewBitmap()}
 	r.tallied(func(t *tally) {
 		c.began = t.sum
-		c.began.Packages = r.s.offers.read
 		t.counts = append(t.counts, c)
 	})
 	return c
@@ -328,9 +326,8 @@ func (r *Reconciler) Since(c *Count, calm *spill.Bitmap) (d Done) {
 		d = Done{
 			Fetched: t.sum.Fetched - c.began.Fetched, Deleted: t.sum.Deleted - c.began.Deleted,
 			Asked: t.sum.Asked - c.began.Asked, Unchanged: c.unchanged(calm),
-			Packages: r.s.offers.read - c.began.Packages, Batches: t.sum.Batches - c.began.Batches,
-			FromPackages: t.sum.FromPackages - c.began.FromPackages, Patched: t.sum.Patched - c.began.Patched,
-			FromDuplicates: t.sum.FromDuplicates - c.began.FromDuplicates,
+			Batches: t.sum.Batches - c.began.Batches, FromPackages: t.sum.FromPackages - c.began.FromPackages,
+			Patched: t.sum.Patched - c.began.Patched, FromDuplicates: t.sum.FromDuplicates - c.began.FromDuplicates,
 		}
 	})
 	return d
