@@ -118,22 +118,19 @@ func (r *Reconciler) inPackage(a *attempt, o *outcome) bool {
 // fromPackage has the bytes of a member.
 func (r *Reconciler) fromPackage(ctx context.Context, a *attempt, o *outcome) (fetch.Result, error) {
 	m, offer := a.offer.Member, a.offer
-	err := r.tooLarge(m.Length)
+	if err := cmp.Or(r.tooLarge(m.Length), r.room(ctx, m.Length)); err != nil {
+		return fetch.Result{}, err
+	}
 	if offer.Length >= 0 && offer.Length != m.Length {
-		err = mismatch("the member has %d bytes, its manifest says %d", m.Length, offer.Length)
+		return fetch.Result{}, mismatch("the member has %d bytes, its manifest says %d", m.Length, offer.Length)
 	}
-	if err == nil {
-		err = r.room(ctx, m.Length)
-	}
-	if err == nil {
-		a.body.offer(offer.Digests)
-		_, err = offer.Package.zip.Read(m, writer(func(p []byte) (int, error) {
-			if a.ctx.Err() != nil {
-				return 0, context.Cause(a.ctx)
-			}
-			return a.body.Write(p)
-		}))
-	}
+	a.body.offer(offer.Digests)
+	_, err := offer.Package.zip.Read(m, writer(func(p []byte) (int, error) {
+		if a.ctx.Err() != nil {
+			return 0, context.Cause(a.ctx)
+		}
+		return a.body.Write(p)
+	}))
 	return fetch.Result{Info: fetch.Info{Type: o.want.Type}}, err
 }
 
@@ -159,12 +156,8 @@ const duplicatesMost = 3
 
 // nextDuplicate finds an address at which a digest proves the bytes, in the order of the Source's preference.
 func (a *attempt) nextDuplicate(o *outcome) bool {
-	if a.duplicates == nil {
-		a.duplicates = []parsed.Link{}
-		if a.body.isListed() && !o.want.Inline {
-			a.duplicates = append(a.duplicates, parsed.ParseLinks(o.want.Links)...)
-		}
-		a.duplicates = slices.DeleteFunc(a.duplicates, func(l parsed.Link) bool {
+	if a.duplicates == nil && a.body.isListed() && !o.want.Inline {
+		a.duplicates = slices.DeleteFunc(parsed.ParseLinks(o.want.Links), func(l parsed.Link) bool {
 			scheme, _, _ := strings.Cut(strings.ToLower(l.Href), "://")
 			return l.Rel != rsdoc.RelDuplicate || l.Href == o.res.URI || scheme != "http" && scheme != "https"
 		})
