@@ -305,6 +305,48 @@ func TestSelectionOfPushes(t *testing.T) {
 	}
 }
 
+// TestSelectionOfManyLinks: a row that does not keep all of its links does not tell that its resource is left out.
+func TestSelectionOfManyLinks(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.selects(books)
+	f.set("resourcelist", "/list.xml")
+	a := with(f.res("/a", "a"), of("books"))
+	f.servedAt("/list.xml", 10, list("resourcelist", "", a))
+	p := f.follow()
+	p.pull(false)
+	many := strings.Repeat(ln("alternate", "urn:x"), parsed.MaxLinks) + of("books")
+	p.deliver(rsdoc.Interval{From: minute(t, 10), Until: minute(t, 20)}, []byte(list("changelist-notification",
+		`from="`+when(10)+`" until="`+when(20)+`"`, with(f.changed("/many", "m", "created", 20), many))), true)
+	p.eventually("what was pushed is here", func() bool { return len(f.files()) == 2 })
+	f.servedAt("/list.xml", 15, list("resourcelist", "", a, with(f.res("/b", "b"), of("rare"))))
+	p.pull(false)
+	p.eventually("the lagging list took nothing away", func() bool { return len(f.files()) == 3 })
+	f.holds(map[string]string{"/a": "a", "/b": "b", "/many": "m"})
+}
+
+// TestLinksOutliveQuestions: what has the Source asked about a resource does not take its links away.
+func TestLinksOutliveQuestions(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/list.xml")
+	f.page("/list.xml", list("resourcelist", `at="`+when(10)+`"`, with(f.res("/a", "a"), of("books"))))
+	p := f.follow()
+	p.pull(false)
+	f.page("/a", "a2")
+	p.deliver(rsdoc.Interval{From: minute(t, 10), Until: minute(t, 20)}, []byte(list("changelist-notification",
+		`from="`+when(10)+`" until="`+when(20)+`"`, f.changed("/a", "a2", "updated", 20))), false)
+	var row *store.Resource
+	p.eventually("the Source was asked", func() (asked bool) {
+		r, err := p.store.Resource(t.Context(), p.theSet().SourceID, f.uri("/a"))
+		row = r
+		return err == nil && r.Wants[0].Settled && r.Have.Length == 2
+	})
+	if links := parsed.ParseLinks(row.Wants[0].Links); len(links) != 1 {
+		t.Errorf("links %v", links)
+	}
+}
+
 // TestSelectionModel draws histories of resources that enter and leave collections, of lists and of selections: after each run
 // the mirror is what the selection takes of the Source, the auditor agrees, and no resource that was never selected has a row.
 func TestSelectionModel(t *testing.T) {
@@ -371,6 +413,7 @@ func newSelecting(rt *rapid.T, folder string) *selecting {
 var selectable = []string{
 	"", of("a"), of("b"), of("a") + of("b"), ln("describes", "http://lib.example/x"), of("a") + ln("describes", "http://lib.example/x"),
 	of("b") + ln("describes", "http://lib.example/x"),
+	strings.Repeat(ln("alternate", "http://lib.example/x"), parsed.MaxLinks) + of("a"), // a row does not keep all of them
 }
 
 // become has a resource change, with new links and a new body, or be deleted.

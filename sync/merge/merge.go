@@ -37,6 +37,7 @@ func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) sto
 	w.Version = Clipped(w.Version, floor)
 	if row != nil && row.State != store.WantNone {
 		w.Version = later(Clipped(row.Version, floor), w.Version)
+		w.Links = cmp.Or(w.Links, row.Links) // no answer tells of links
 	}
 	return w
 }

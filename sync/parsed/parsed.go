@@ -127,13 +127,13 @@ func (s Selection) leaves(e *rsdoc.Entry) bool {
 		(!collected || s.Metadata == "only" && !describes || s.Metadata == "without" && describes)
 }
 
-// Leaves reports whether a row with such links is left out.
+// Leaves reports whether a row with such links is left out. A full list of links may lack those that tell.
 func (s Selection) Leaves(kept string) bool {
 	var e rsdoc.Entry
 	for _, l := range ParseLinks(kept) {
 		e.Links = append(e.Links, rsdoc.Link{Rel: l.Rel, Href: l.Href})
 	}
-	return s.leaves(&e)
+	return len(e.Links) < MaxLinks && s.leaves(&e)
 }
 
 // ContentOf is an entry's content as a want.
