@@ -33,7 +33,7 @@ func (r *report) check(cfg *Config) {
 	for i := range cfg.Sources {
 		path := fmt.Sprintf("sources[%d]", i)
 		if r.given(path) {
-			r.checkSource(path, &cfg.Sources[i], names)
+			r.checkSource(path, &cfg.Sources[i], &cfg.Defaults, names)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (r *report) checkReach(c *Console) {
 		"(or user and password_file), or listen on 127.0.0.1")
 }
 
-func (r *report) checkSource(path string, s *Source, names map[string]string) {
+func (r *report) checkSource(path string, s *Source, defaults *Policy, names map[string]string) {
 	for _, key := range []string{path + ".name", path + ".url"} {
 		if _, ok := r.origins[key]; !ok {
 			r.add(r.origins[path], key, "is missing")
@@ -96,6 +96,10 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 	feed := s.Kind == KindFeed
 	r.clashes(feed && len(s.Sets) > 0, path, "sets", "kind", "is not for feeds: a feed is one set by itself; leave it "+
 		"empty, or write kind: resourcesync")
+	const whole = "is not for feeds, which are mirrored whole; leave it out"
+	selects := !slices.Equal(s.Collections, defaults.Collections) // what is printed has all defaults
+	r.clashes(feed && selects && len(s.Collections) > 0, path, "collections", "kind", whole)
+	r.clashes(feed && s.Metadata != "with" && s.Metadata != defaults.Metadata, path, "metadata", "kind", whole)
 	r.clashes(!feed && s.Records != "", path, "records", "kind", forFeeds)
 	r.clashes(!feed && len(s.Follow) > 0, path, "follow", "kind", forFeeds)
 

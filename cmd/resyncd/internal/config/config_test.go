@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +168,24 @@ func TestFlags(t *testing.T) {
 		if err := r.err(); err == nil || err.Error() != "invalid configuration:\n  "+tc.want {
 			t.Errorf("%s %s: %v, want %s", tc.path, tc.text, err, tc.want)
 		}
+	}
+}
+
+// TestLongList: a list of the most items is read at once; each item that was held against copies of all before took seconds.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	text := []byte("defaults:\n  collections:\n")
+	for i := range maxItems {
+		text = fmt.Appendf(text, "    - urn:%d\n", i)
+	}
+	file := write(t, t.TempDir(), "resyncd.yaml", string(text), 0o600)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if cfg, err := Load(file, nil); err != nil || len(cfg.Defaults.Collections) != maxItems {
+		t.Fatal(err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<30 { // others count too
+		t.Errorf("%d bytes", after.TotalAlloc-before.TotalAlloc)
 	}
 }
 

@@ -56,10 +56,10 @@ func taking[T any](parse func(string) (T, error), keep func(T)) func(string) err
 }
 
 // once is a list in which no value may stand twice.
-func once(list key) key {
+func once(list key, at *[]string) key {
 	add := list.set
 	list.set = func(text string) error {
-		if slices.Contains(list.texts(), text) {
+		if slices.Contains(*at, text) {
 			return errors.New("stands there twice")
 		}
 		return add(text)
@@ -214,7 +214,7 @@ func (c *Console) keys() []key {
 	listen.word = true
 	return []key{
 		listen,
-		once(texts("hosts", &c.Hosts, hostName)),
+		once(texts("hosts", &c.Hosts, hostName), &c.Hosts),
 		text("user", &c.User, userName),
 		secret("password", &c.Password, password),
 		fileOf("password", &c.PasswordFile),
@@ -242,7 +242,7 @@ func (p *Policy) keys() []key {
 		one("max_dump", &p.MaxDump, parseSize),
 		one("duplicates", &p.Duplicates, oneOf("fallback", "prefer", "off")),
 		one("patches", &p.Patches, oneOf(PatchesOn, "off")),
-		once(link(texts("collections", &p.Collections, absoluteURI))),
+		once(link(texts("collections", &p.Collections, absoluteURI)), &p.Collections),
 		one("metadata", &p.Metadata, oneOf("with", "only", "without")),
 		link(text("batch", &p.Batch, optional(webURL))),
 		one("batch_size", &p.BatchSize, within(parseInt, "1", "100")),
@@ -262,7 +262,7 @@ func (s *Source) keys() []key {
 		link(text("hub", &s.Hub, optional(webURL))),
 		link(text("topic", &s.Topic, optional(webURL))),
 		one("records", &s.Records, checked(recordsFormat)),
-		once(many("follow", &s.Follow, oneOf("enclosure", "alternate"))),
+		once(many("follow", &s.Follow, oneOf("enclosure", "alternate")), &s.Follow),
 		{name: "auth", keys: s.Auth.keys()},
 	}, s.Policy.keys()...)
 }
