@@ -193,6 +193,14 @@ func TestRunByPatch(t *testing.T) {
 	if _, asked := r.asked(); res.Patched != 1 || res.Fetched != 2 || slices.Contains(asked, "/a.json") || !slices.Contains(asked, "/b.json") {
 		t.Errorf("%+v, asked for %v", res, asked)
 	}
+	// The last of two updates is no patch of the copy, even if it would bring the right bytes.
+	r.put("a.json", `{"a":1}`)
+	r.put("a.json", `{"a":1,"b":[],"c":0}`)
+	patch = `[{"op":"add","path":"/c","value":0}]`
+	res = r.must()
+	if _, asked := r.asked(); res.Patched != 0 || res.Fetched != 1 || slices.Contains(asked, "/patch/a.json") {
+		t.Errorf("joined: %+v, asked for %v", res, asked)
+	}
 }
 
 // TestLineOfARun: what each way brought is in the line of a run, also where it is nothing.

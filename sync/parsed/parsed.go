@@ -215,7 +215,7 @@ func Strongest(digests string) (rsdoc.Digest, bool) {
 	return d, err == nil
 }
 
-// Link is what a row keeps of a link: Hash to Path only of a patch.
+// Link is what a row keeps of a link: Hash to Joined only of a patch.
 type Link struct {
 	Rel      string `json:"rel"`
 	Href     string `json:"href"`
@@ -226,6 +226,7 @@ type Link struct {
 	Hash     string `json:"hash,omitempty"`     // as in store.Want.Digests
 	Length   int64  `json:"length,omitempty"`   // 0 where absent
 	Path     string `json:"path,omitempty"`
+	Joined   bool   `json:"joined,omitempty"` // a patch of a version that never was in the mirror
 }
 
 // MaxLinks bounds the links of one entry (P8).
@@ -261,6 +262,18 @@ func ParseLinks(kept string) (links []Link) {
 		return nil
 	}
 	return links
+}
+
+// Unpatched marks the patches among the links of an update that is joined with the one before: they need its result.
+func Unpatched(kept string) string {
+	if !strings.Contains(kept, rsdoc.RelPatch) {
+		return kept
+	}
+	links := ParseLinks(kept)
+	for i := range links {
+		links[i].Joined = links[i].Rel == rsdoc.RelPatch
+	}
+	return JoinLinks(links)
 }
 
 // HTTPTime reads an HTTP date as an instant.

@@ -9,6 +9,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
 )
@@ -367,7 +368,7 @@ func (p *Planner) mergeEntry(r *row, e *Entry) {
 		r.same = true
 	case d == merge.Ask && e.explained:
 	case d == merge.Replace, d == merge.Ask:
-		w := p.made(d, e, current)
+		w := p.made(d, r, e, current)
 		if p.News != nil && !e.Baseline && !e.Cand.Left {
 			p.News(e.Cand.Version)
 		}
@@ -401,7 +402,7 @@ func (p *Planner) decide(r *row, current *store.Want, e *Entry) merge.Decision {
 }
 
 // made returns what a decision to replace or to ask makes of a want.
-func (p *Planner) made(d merge.Decision, e *Entry, current *store.Want) store.Want {
+func (p *Planner) made(d merge.Decision, r *row, e *Entry, current *store.Want) store.Want {
 	w := e.Cand.Want(p.o.Set.ID)
 	if d == merge.Ask {
 		w = e.Cand.Contest(current, p.o.Set.Floor, p.o.Set.ID)
@@ -414,6 +415,9 @@ func (p *Planner) made(d merge.Decision, e *Entry, current *store.Want) store.Wa
 	}
 	if w.State != store.WantAbsent {
 		w.Refused = p.o.Refused(e.URI)
+	}
+	if current != nil && merge.Satisfied(current, &r.res.Have) != merge.Yes {
+		w.Links = parsed.Unpatched(w.Links)
 	}
 	return w
 }
@@ -440,7 +444,7 @@ func (p *Planner) mergeHint(r *row, e *Entry) {
 		(current.State == store.WantAsk || current.Settled) {
 		return
 	}
-	r.want, r.changed = p.made(merge.Ask, e, current), true
+	r.want, r.changed = p.made(merge.Ask, r, e, current), true
 }
 
 // Only its signature vouches for a notification (P9). So a pushed want keeps the documents' statement beside it until
@@ -458,7 +462,7 @@ func (p *Planner) mergePush(r *row, e *Entry) {
 	if d != merge.Replace && d != merge.Ask {
 		return
 	}
-	w := p.made(d, e, current)
+	w := p.made(d, r, e, current)
 	w.Pushed, w.Listed = true, listedOf(current, p.o.Set.ID)
 	r.want, r.changed, r.note = w, true, e.Note
 }
@@ -485,7 +489,7 @@ func (p *Planner) mergeListed(r *row, e *Entry) {
 	case d == merge.Repeat && pushed.State != e.Cand.State:
 		r.want.Pushed, r.want.Listed = false, nil
 	default:
-		r.want = p.made(d, e, &pushed)
+		r.want = p.made(d, r, e, &pushed)
 	}
 	switch {
 	case d == merge.Repeat:
@@ -504,7 +508,7 @@ func (p *Planner) mergeBeside(r *row, e *Entry) {
 		listed = nil
 	}
 	if d := p.decide(r, listed, e); d == merge.Replace || d == merge.Ask {
-		next := p.made(d, e, listed)
+		next := p.made(d, r, e, listed)
 		r.want.Listed, r.changed = &next, true
 	}
 }

@@ -44,10 +44,13 @@ func (r *Reconciler) canPatch(a *attempt, o *outcome) bool {
 		h.State != store.HavePresent || h.Checked == "" || h.Length > patchMost || r.s.suspects(o.res) {
 		return false
 	}
+	links := parsed.ParseLinks(o.want.Links)
+	if slices.ContainsFunc(links, func(l parsed.Link) bool { return l.Joined }) {
+		return false
+	}
 	if a.offer != nil && a.offer.Patch != (rspack.Member{}) && a.offer.Fits(o.want) {
 		return a.offer.Patch.Length <= patchMost
 	}
-	links := parsed.ParseLinks(o.want.Links)
 	i := slices.IndexFunc(links, func(l parsed.Link) bool { return l.Rel == rsdoc.RelPatch && IsPatch(l.Type) })
 	if i >= 0 {
 		a.link = links[i]
