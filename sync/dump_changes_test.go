@@ -216,3 +216,27 @@ func TestPatchInDump(t *testing.T) {
 	d.bringsAll()
 	d.holds(bodiesOf(news...))
 }
+
+// TestChangeWithoutDigest: a change of the same instant is the same one, so a package brings its bytes.
+func TestChangeWithoutDigest(t *testing.T) {
+	t.Parallel()
+	d := &changeDump{fake: dumped(t, "auto")}
+	d.set("resourcelist", "/rl.xml", "changelist", "/cl.xml", "changedump", "/cd.xml")
+	d.resourceList()
+	d.changeList(0, "")
+	d.one(true)
+	news := changes(members(20, 10), "created", 20)
+	d.add("/p", 0, 30, news...)
+	d.publish("/cd.xml")
+	var entries []string
+	for i, m := range news {
+		if i == 0 {
+			m.md = strings.Replace(m.md, when(20), when(21), 1) // which the package does not have
+		}
+		entries = append(entries, d.entry(m.path, m.md))
+	}
+	d.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, entries...))
+	d.one(true)
+	d.bringsAll(news[0].path)
+	d.holds(bodiesOf(news...))
+}

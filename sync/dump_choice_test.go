@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"crypto/md5"
 	"fmt"
 	"net/http"
 	"slices"
@@ -237,5 +238,38 @@ func TestPackageWithoutValidators(t *testing.T) {
 	f.quiet()
 	if f.asksFor("/p.zip") > 0 {
 		t.Error("asked for again")
+	}
+}
+
+// TestDumpProvesByItself: a list need not have the digests of a manifest. What is of the same instant, or has a digest
+// that the bytes can be held against, is taken; all else could be another version.
+func TestDumpProvesByItself(t *testing.T) {
+	t.Parallel()
+	length := func(body string) string { return fmt.Sprintf(`length="%d"`, len(body)) }
+	for _, tc := range []struct {
+		name   string
+		at     int // of the list; that of the dump is 0
+		listed func(body string) string
+		gets   int
+	}{
+		{"nothing, of the same instant", 0, func(string) string { return "" }, 0},
+		{"a length, of the same instant", 0, length, 0},
+		{"a length, later", 1, length, 40},
+		{"another digest, later", 1, func(body string) string { return fmt.Sprintf(`hash="md5:%x"`, md5.Sum([]byte(body))) }, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDumpSource(t, "auto", false)
+			var entries []string
+			for _, m := range d.all() {
+				entries = append(entries, d.entry(m.path, tc.listed(m.body)))
+			}
+			d.page("/rl.xml", list("resourcelist", `at="`+when(tc.at)+`"`, entries...))
+			d.sync(true)
+			if gets, _ := d.gets(); len(gets) != tc.gets {
+				t.Errorf("one by one: %d, want %d", len(gets), tc.gets)
+			}
+			d.holds(bodiesOf(d.all()...))
+		})
 	}
 }

@@ -195,7 +195,7 @@ func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destinat
 		if e.Fault != "" {
 			asked++
 		}
-		offer := b.offer(part, e)
+		offer := b.offer(part, l.Head, e)
 		if offer != nil {
 			offer.Version = c.Version
 		}

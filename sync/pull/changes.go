@@ -252,7 +252,7 @@ func (v *changeReader) List(ctx context.Context, part *destination.Part, l *dest
 	c.placer = merge.NewPlacer(merge.PlacerHead{
 		From: c.from, Until: c.until(l), Read: c.now, Document: id, Reading: merge.NewReading(),
 	})
-	if err := l.Each(func(e *rsdoc.Entry) error { return c.entry(ctx, e) }); err != nil {
+	if err := l.Each(func(e *rsdoc.Entry) error { return c.entry(ctx, l, e) }); err != nil {
 		return err
 	}
 	if err := c.place(ctx); err != nil {
@@ -293,13 +293,13 @@ type changeList struct {
 	sought []*coverage.Announcements
 }
 
-func (c *changeList) entry(ctx context.Context, e *rsdoc.Entry) error {
+func (c *changeList) entry(ctx context.Context, l *destination.List, e *rsdoc.Entry) error {
 	if len(c.buf) >= changeBuffer {
 		if err := c.place(ctx); err != nil {
 			return err
 		}
 	}
-	c.buf, c.offers = append(c.buf, c.p.Target.ChangeOf(e)), append(c.offers, c.p.offer(c.part, e))
+	c.buf, c.offers = append(c.buf, c.p.Target.ChangeOf(e)), append(c.offers, c.p.offer(c.part, l.Head, e))
 	if c.n++; e.Fault != "" {
 		c.asked++
 		return nil

@@ -337,7 +337,7 @@ func (v *owedIn) List(ctx context.Context, _ *destination.Part, l *destination.L
 	v.listed, v.owed, v.batch = 0, 0, v.batch[:0]
 	err := l.Each(func(e *rsdoc.Entry) error {
 		if e.Fault == "" && e.Change != rsdoc.ChangeDeleted {
-			v.batch = append(v.batch, plan.Entry{URI: e.Loc, Cand: v.p.Target.ContentOf(e)})
+			v.batch = append(v.batch, plan.Entry{URI: e.Loc, Offer: v.p.told(l.Head, e)})
 		}
 		if len(v.batch) < SweepPage {
 			return nil
@@ -358,11 +358,7 @@ func (v *owedIn) look(ctx context.Context) error {
 		if r == nil {
 			continue
 		}
-		w, c := v.p.untried(r), &v.batch[i].Cand
-		if w == nil {
-			continue
-		}
-		if agree, known := store.DigestsAgree(w.Digests, c.Digests); agree || !known {
+		if w := v.p.untried(r); w != nil && v.batch[i].Offer.Fits(w) {
 			v.owed++
 		}
 	}
@@ -385,7 +381,7 @@ func (p *Puller) bring(ctx context.Context, ref *destination.Ref, kind rsdoc.Kin
 		part := &destination.Part{Ref: *ref, Package: ref}
 		fault = destination.ReadList(body, ref.URL, kind, func(l *destination.List) error {
 			return l.Each(func(e *rsdoc.Entry) error {
-				o := p.offer(part, e)
+				o := p.offer(part, l.Head, e)
 				if o == nil || err != nil {
 					return nil
 				}

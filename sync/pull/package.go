@@ -414,14 +414,24 @@ func (p *Puller) clock(part *destination.Part) store.Micros {
 	return p.answered(part.Date)
 }
 
+// told is what a manifest says of a member.
+func (p *Puller) told(head *rsdoc.Head, e *rsdoc.Entry) *transfer.Offer {
+	at := store.Micros(e.Datetime)
+	if head.Kind != rsdoc.KindChangeDumpManifest {
+		at = store.Micros(head.At)
+	}
+	return &transfer.Offer{Length: e.Length, LastMod: store.Micros(e.LastMod), Digests: p.Target.ContentOf(e).Digests,
+		Version: store.Version{From: at, Until: at}}
+}
+
 // offer is what the package in use has for an entry of its manifest; nil for nothing.
-func (p *Puller) offer(part *destination.Part, e *rsdoc.Entry) *transfer.Offer {
+func (p *Puller) offer(part *destination.Part, head *rsdoc.Head, e *rsdoc.Entry) *transfer.Offer {
 	s := p.inUse
 	if s == nil || s.read || !part.Inside() || part.URL != s.ref.URL || e.Fault != "" {
 		return nil
 	}
-	o := &transfer.Offer{Package: s.pack, Length: e.Length, LastMod: store.Micros(e.LastMod),
-		Digests: p.Target.ContentOf(e).Digests}
+	o := p.told(head, e)
+	o.Package = s.pack
 	o.Member, _ = s.zip.Find(e.Path)
 	for i := range e.Links {
 		l := &e.Links[i]

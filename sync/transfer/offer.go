@@ -24,19 +24,24 @@ type Offer struct {
 	Version store.Version
 }
 
-// Fits tells that the bytes are surely those of a want. What nothing compares may be another version.
+// Fits tells that the bytes are surely those of a want, or that its digest will tell. What nothing compares may be
+// another version.
 func (o *Offer) Fits(w *store.Want) bool {
 	if w.State != store.WantPresent || w.Length >= 0 && o.Length >= 0 && w.Length != o.Length {
 		return false
 	}
-	if agree, known := store.DigestsAgree(w.Digests, o.Digests); known {
-		return agree
+	if agree, known := store.DigestsAgree(w.Digests, o.Digests); known || w.Digests != "" {
+		return agree || !known
 	}
 	dated := w.LastMod.Known() && o.LastMod.Known()
 	if dated && w.LastMod != o.LastMod {
 		return false
 	}
-	return w.Version == o.Version || dated && w.Length >= 0 && w.Length == o.Length
+	told := o.Version
+	if told.Document == 0 && told.From.Known() { // the manifest is not what the want was learnt from
+		told.Ordinal, told.Document = w.Version.Ordinal, w.Version.Document
+	}
+	return w.Version == told || dated && w.Length >= 0 && w.Length == o.Length
 }
 
 // Package is an opened package. It is discarded once it is sealed and work on all rows that it is offered to has ended.
