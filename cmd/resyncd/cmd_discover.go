@@ -63,7 +63,7 @@ func (sh *shell) discover() error {
 	topics := topicsOf(sh.c.Context, reader, offer, o)
 	view := offerOf(offer, topics)
 	for i := range offer.Sets {
-		if err := view.Sets[i].lookAtDumps(sh.c.Context, reader, &offer.Sets[i], int64(src.MaxDump)); err != nil {
+		if err := view.Sets[i].lookAtDumps(sh.c.Context, reader, &offer.Sets[i], &src.Policy); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ type setView struct {
 	DescribedBy *string        `json:"describedby"`
 	Documents   []documentView `json:"documents"`
 	Dumps       []dumpView     `json:"dumps"`
-	// FirstBaseline is what "dumps: auto" makes of the Resource Dump for a first baseline, null without one.
+	// FirstBaseline is what is made of the Resource Dump for a first baseline, null without one.
 	FirstBaseline *string `json:"first_baseline"`
 
 	Channels []destination.Channel `json:"channels"`
@@ -177,7 +177,9 @@ type dumpView struct {
 }
 
 // lookAtDumps reads the dumps of a set, but none of their packages. Of what covers them the widest counts.
-func (v *setView) lookAtDumps(ctx context.Context, r *destination.Reader, s *destination.SetOffer, most int64) error {
+func (v *setView) lookAtDumps(
+	ctx context.Context, r *destination.Reader, s *destination.SetOffer, as *config.Policy,
+) error {
 	for _, ref := range []*destination.Ref{s.ResourceDump, s.ChangeDump} {
 		if ref == nil || s.Err != nil {
 			continue
@@ -198,7 +200,7 @@ func (v *setView) lookAtDumps(ctx context.Context, r *destination.Reader, s *des
 			} else if dv.Bytes != nil {
 				*dv.Bytes += p.Length
 			}
-			if most > 0 && p.Length > most {
+			if most := int64(as.MaxDump); as.Dumps == "off" || most > 0 && p.Length > most {
 				large++
 			}
 			if p.Link(rsdoc.RelContents) != "" {
@@ -215,7 +217,7 @@ func (v *setView) lookAtDumps(ctx context.Context, r *destination.Reader, s *des
 	return nil
 }
 
-// firstBaseline is what "dumps: auto" does where nothing is mirrored yet, and why.
+// firstBaseline is what is done where nothing is mirrored yet, and why; large are packages that may not be read.
 func firstBaseline(packages, large int, alone bool) string {
 	switch {
 	case packages == large && alone:
