@@ -45,6 +45,9 @@ func (a answer) Close() error { return a.Discard() }
 // gather has rows that are queued right now asked for with one request. None waits for others to come.
 func (c *conductor) gather(a *attempt) {
 	size := c.r.s.Means.BatchSize
+	if c.post.failures > 0 {
+		size = min(size, 2) // it may fail again, and what waits for it is held up
+	}
 	if c.r.s.Means.Batch == "" || a.patient || !c.gathers(a.res) {
 		return
 	}

@@ -157,7 +157,7 @@ func TestGathered(t *testing.T) {
 			cond.post.open = 1
 			cond.answered(&attempt{failed: errDone})
 			c.s.Now = func() time.Time { return time.Now().Add(postAgain) }
-		}, 4},
+		}, 2},
 		"it failed, and is tried": {func(c *carried, cond *conductor) {
 			cond.answered(&attempt{failed: errDone})
 			c.s.Now = func() time.Time { return time.Now().Add(postAgain) }
