@@ -53,7 +53,7 @@ func (r *Reconciler) canPatch(a *attempt, o *outcome) bool {
 	}
 	i := slices.IndexFunc(links, func(l parsed.Link) bool { return l.Rel == rsdoc.RelPatch && IsPatch(l.Type) })
 	if i >= 0 {
-		a.link = links[i]
+		a.link = &links[i]
 	}
 	return i >= 0
 }
@@ -65,7 +65,7 @@ func (r *Reconciler) fromPatch(ctx context.Context, a *attempt, o *outcome) (res
 		return res, err
 	}
 	var patch buffer
-	if a.link.Href == "" {
+	if a.link == nil {
 		_, err = a.offer.Package.zip.Read(a.offer.Patch, &patch)
 	} else {
 		err = r.askForPatch(a, o, &patch)

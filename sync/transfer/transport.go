@@ -67,7 +67,7 @@ func (r *Reconciler) carry(ctx context.Context, a *attempt, o *outcome) (fetch.R
 			res, err = r.carryBy(ctx, t, a, o)
 			return err
 		})
-		member := a.offer != nil && t.via <= viaPatch && a.link.Href == ""
+		member := a.offer != nil && t.via <= viaPatch && a.link == nil
 		if err == nil {
 			if o.via = t.via; member {
 				a.offer.Package.brought()
@@ -169,7 +169,7 @@ func (a *attempt) nextDuplicate(o *outcome) bool {
 	if len(a.duplicates) == 0 {
 		return false
 	}
-	a.link, a.duplicates = a.duplicates[0], a.duplicates[1:]
+	a.link, a.duplicates = &a.duplicates[0], a.duplicates[1:]
 	return true
 }
 

@@ -175,8 +175,8 @@ type attempt struct {
 	batch   []*store.Resource // asked for with one request; they come back to the queue
 	patient bool              // set aside once, or known to hang
 	offer   *Offer
-	failed  error // why the Source itself did not bring it
-	link    parsed.Link
+	failed  error        // why the Source itself did not bring it
+	link    *parsed.Link // of the transport that is tried; nil: it needs none
 	// duplicates are those not tried yet, nil before any is.
 	duplicates []parsed.Link
 	body       body
