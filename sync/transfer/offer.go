@@ -154,11 +154,8 @@ func (w *Workset) HandOffered(rs []*store.Resource, offered []*Offer) {
 	if !w.open {
 		return
 	}
+	w.ready = append(w.ready, w.begin(slices.Clone(rs))...)
 	for i, r := range rs {
-		if _, busy := w.flight[r.ID]; !busy {
-			w.flight[r.ID] = 0
-			w.ready = append(w.ready, r)
-		}
 		w.withdraw(r.ID)
 		offered[i].Package.users.Add(1)
 		w.offers.rows[r.ID] = offered[i]
