@@ -75,15 +75,15 @@ func (p *pass) read(ctx context.Context, n int) error {
 	if s.offer.Topic != nil {
 		return p.readTopic(ctx, n)
 	}
-	lists, changes := refs(s.offer, cmp.Or(s.offer.ResourceList, s.offer.ResourceDump), rsdoc.KindResourceList),
-		refs(s.offer, cmp.Or(s.offer.ChangeList, s.offer.ChangeDump), rsdoc.KindChangeList)
+	lists, changes := refs(s.offer, s.offer.ResourceList, rsdoc.KindResourceList),
+		refs(s.offer, s.offer.ChangeList, rsdoc.KindChangeList)
 	if len(lists)+len(changes) == 0 {
-		return p.unusable(s.offer.ID, errors.New("it offers neither a Resource List nor a Change List, nor a dump"))
+		return p.unusable(s.offer.ID, errors.New("it offers neither a Resource List nor a Change List"))
 	}
 	v := &listVisitor{p: p, s: s, n: n}
 	s.complete = len(lists) > 0
 	for _, ref := range lists {
-		tour, err := p.reader().Walk(ctx, ref, kindOf(&ref, rsdoc.KindResourceList), v)
+		tour, err := p.reader().Walk(ctx, ref, rsdoc.KindResourceList, v)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (p *pass) read(ctx context.Context, n int) error {
 	}
 	// After the lists: what changed while they were read is in the Change Lists then.
 	for _, ref := range changes {
-		if err := p.readChanges(ctx, v, ref, kindOf(&ref, rsdoc.KindChangeList)); err != nil {
+		if err := p.readChanges(ctx, v, ref, rsdoc.KindChangeList); err != nil {
 			return err
 		}
 	}
@@ -114,14 +114,6 @@ func (p *pass) read(ctx context.Context, n int) error {
 		return p.unusable(s.offer.ID, v.failure)
 	}
 	return nil
-}
-
-// kindOf is how a list is walked. In place of one stands a dump, of which the manifests beside its packages are read.
-func kindOf(ref *destination.Ref, list rsdoc.Kind) rsdoc.Kind {
-	if ref.Kind == rsdoc.KindResourceDump || ref.Kind == rsdoc.KindChangeDump {
-		return ref.Kind
-	}
-	return list
 }
 
 // refs are all documents of a kind in a set: a Capability List may name several.
@@ -210,9 +202,6 @@ func (v *listVisitor) List(_ context.Context, p *destination.Part, l *destinatio
 func (v *listVisitor) begin(p *destination.Part, h *rsdoc.Head) {
 	v.now = store.Micros(p.Date)
 	v.span = rsdoc.Interval{From: h.From, Until: h.Until}
-	if p.Package != nil && !h.Until.Known() {
-		v.span.Until = p.Until
-	}
 	if v.changes {
 		return
 	}
