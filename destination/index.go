@@ -83,7 +83,12 @@ func (w *walk) part(ctx context.Context, parent *Part, d *Document, p *Part, kin
 	if slices.Contains(path, p.URL) {
 		return w.failed(ctx, p, fmt.Errorf("the index %s leads back to itself", fetch.RedactURL(parent.URL)))
 	}
-	if _, again := w.seen[p.URL]; again {
+	_, again := w.seen[p.URL]
+	if again && p.Package != nil { // `contents` of two packages: one of them is not its own
+		p.URL = p.Package.URL
+		_, again = w.seen[p.URL]
+	}
+	if again {
 		return nil // named twice, read once
 	}
 	if w.parts++; w.parts > w.r.limits.parts {

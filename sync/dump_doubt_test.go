@@ -1,0 +1,41 @@
+package sync
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// resourceDump publishes packages as a Resource Dump, contents of each where given.
+func (f *fake) resourceDump(at int, contents []string, parts ...[]member) {
+	var entries []string
+	for i, ms := range parts {
+		path, c := fmt.Sprintf("/p%d-%d.zip", at, i), ""
+		if contents != nil {
+			c = contents[i]
+		}
+		body := f.pack(path, f.manifest("resourcedump-manifest", `at="`+when(at)+`"`, ms), ms)
+		entries = append(entries, f.packageEntry(path, c, `at="`+when(at)+`"`, len(body)))
+	}
+	f.page("/rd.xml", list("resourcedump", `at="`+when(at)+`"`, entries...))
+}
+
+// TestSharedContents: of two packages with one `contents` both count.
+func TestSharedContents(t *testing.T) {
+	t.Parallel()
+	f := dumped(t, "auto")
+	f.set("resourcedump", "/rd.xml")
+	one, two := members(20, 0), members(3, 20)
+	f.resourceDump(0, nil, one, two)
+	f.one(true)
+	all := bodiesOf(slices.Concat(one, two)...)
+	f.holds(all)
+	one[0].body = "new"
+	f.resourceDump(1, []string{"/c.xml", "/c.xml"}, one, two)
+	f.page("/c.xml", f.manifest("resourcedump-manifest", `at="`+when(1)+`"`, one))
+	if res := f.one(true); res.Deleted != 0 {
+		t.Errorf("%+v", res)
+	}
+	all["/r000"] = "new"
+	f.holds(all)
+}
