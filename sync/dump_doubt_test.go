@@ -39,3 +39,20 @@ func TestSharedContents(t *testing.T) {
 	all["/r000"] = "new"
 	f.holds(all)
 }
+
+// TestCutContents: what `contents` told before it broke off is no part of the list that the package has inside.
+func TestCutContents(t *testing.T) {
+	t.Parallel()
+	f := dumped(t, "auto")
+	f.set("resourcedump", "/rd.xml")
+	one, two := members(20, 0), members(3, 20)
+	f.resourceDump(0, nil, one, two)
+	f.one(true)
+	old := f.manifest("resourcedump-manifest", `at="`+when(1)+`"`, two)
+	f.resourceDump(1, []string{"", "/c.xml"}, one, two[1:])
+	f.page("/c.xml", old[:len(old)-len("</urlset>")])
+	f.handle("/r020", nil)
+	f.one(true)
+	f.holds(bodiesOf(slices.Concat(one, two[1:])...))
+	f.quiet()
+}

@@ -61,6 +61,7 @@ type BaselineOptions struct {
 	After store.Micros
 	// uncached reads past caches.
 	uncached bool
+	inside   bool // reads no `contents`
 }
 
 // Rebase takes a baseline. Only a complete one makes unlisted resources absent and moves the floor.
@@ -139,6 +140,9 @@ func (b *Baseline) Open(ctx context.Context) error {
 // Enter implements destination.Visitor.
 func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (bool, error) {
 	doc, err := b.choosePart(ctx, part, b.Set.Resources == 0)
+	if part.Package != nil && b.o.inside {
+		part.URL = part.Package.URL
+	}
 	if err != nil || !b.o.Changed || b.begun {
 		return true, err
 	}
@@ -227,6 +231,10 @@ func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destinat
 
 // begin judges a list by its head.
 func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) (r merge.Reading, err error) {
+	if part.Inside() && !b.o.inside && b.reading.url != "" && b.reading.url != part.URL {
+		b.o.Changed, b.o.inside = false, true // `contents` that broke off told of resources that may be gone
+		return r, errAgain
+	}
 	if b.o.Changed && !b.begun && part.Parent != "" {
 		b.o.Changed = false // a part does not answer 304, and absence needs a whole list
 		return r, errAgain
@@ -258,7 +266,7 @@ func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	now := snapshotOf{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
 	// A transfer that began anew may bring another version, and entries of the older one were taken for listed.
 	unnamed := snapshotOf{url: part.URL, at: store.NoTime}
-	b.torn = b.torn || b.reading.url == part.URL && (b.reading != now || now == unnamed)
+	b.torn = b.torn || b.reading.url != "" && (b.reading != now || now == unnamed)
 	b.reading = now
 	b.docID, err = b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL, string(rsdoc.KindResourceList))
 	return r, err
