@@ -56,3 +56,31 @@ func TestCutContents(t *testing.T) {
 	f.holds(bodiesOf(slices.Concat(one, two[1:])...))
 	f.quiet()
 }
+
+// TestBrokenDumpBesideLists: a Change Dump that cannot be used holds no baseline up.
+func TestBrokenDumpBesideLists(t *testing.T) {
+	t.Parallel()
+	d := &changeDump{fake: dumped(t, "auto")}
+	d.set("resourcelist", "/rl.xml", "changelist", "/cl.xml", "changedump", "/cd.xml")
+	base := members(5, 0)
+	d.resourceList(base...)
+	d.changeList(0, "")
+	d.one(true)
+	lost := changes(members(6, 10), "created", 20)
+	last := changes(members(1, 20), "created", 40)
+	d.add("/p", 0, 30, lost...)
+	d.publish("/cd.xml")
+	d.page("/p0.zip", "no package")
+	d.res("/r020", last[0].body)
+	d.changeList(30, "", last)
+	var entries []string
+	for _, m := range slices.Concat(base, lost) {
+		entries = append(entries, d.res(m.path, m.body))
+	}
+	d.page("/rl.xml", list("resourcelist", `at="`+when(35)+`"`, entries...))
+	res := d.one(true)
+	if res.Kind != "baseline" {
+		t.Errorf("%+v", res)
+	}
+	d.holds(bodiesOf(slices.Concat(base, lost, last)...))
+}

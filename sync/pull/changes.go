@@ -435,7 +435,8 @@ func (c *changeList) unreached(doc store.Document) bool {
 // Failed implements destination.Visitor.
 func (v *changeReader) Failed(_ context.Context, part *destination.Part, err error) error {
 	url := fetch.RedactURL(part.URL)
-	if fetch.KindOf(err) != fetch.Gone { // 404 and 410 mean that the list does not exist
+	// 404 and 410 mean that the list does not exist. A package that is spoilt beside lists is none to wait for.
+	if fetch.KindOf(err) != fetch.Gone && !(v.archive && part.Package != nil && !passing(err)) {
 		v.p.chain.unread = fmt.Errorf("%s: %w", url, err)
 	}
 	v.p.Log.Warn("a Change List could not be read", "list", url, "err", err)
