@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // resourceDump publishes packages as a Resource Dump, contents of each where given.
@@ -83,4 +84,34 @@ func TestBrokenDumpBesideLists(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	d.holds(bodiesOf(slices.Concat(base, lost, last)...))
+}
+
+// TestDumpHistoryWentBack: a new history is read from packages too that are as they were.
+func TestDumpHistoryWentBack(t *testing.T) {
+	t.Parallel()
+	d := &changeDump{fake: dumped(t, "auto")}
+	d.set("resourcelist", "/rl.xml", "changedump", "/cd.xml")
+	base := members(5, 0)
+	d.resourceList(base...)
+	first, second := changes(members(4, 10), "created", 10), changes(members(4, 20), "created", 20)
+	changed := changes(base[:1], "updated", 12)
+	changed[0].body = "changed"
+	d.add("/p", 0, 15, append(slices.Clone(first), changed...)...)
+	kept := slices.Clone(d.entries)
+	d.add("/p", 15, 30, second...)
+	d.publish("/cd.xml")
+	d.one(true)
+	d.holds(bodiesOf(slices.Concat(base[1:], first, changed, second)...))
+	d.entries = kept
+	d.publish("/cd.xml")
+	d.run()
+	d.later(25 * time.Hour)
+	d.run()
+	d.later(26 * time.Hour)
+	d.run()
+	d.one(true)
+	for _, m := range second {
+		d.handle(m.path, nil)
+	}
+	d.holds(bodiesOf(slices.Concat(base[1:], first, changed)...))
 }

@@ -249,7 +249,7 @@ func (p *Puller) wentBack(ctx context.Context) error {
 		return err
 	}
 	before := p.Set.Baselines
-	p.chain.lists = nil // their entries lost against wants of the old history
+	p.chain.lists, p.chain.anew = nil, true // their entries lost against wants of the old history
 	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{reset: true, After: store.NoTime}); err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type listChain struct {
 	unread    error  // an existing list could not be read
 	open      bool   // some list is still written to
 	opened    store.Micros
+	anew      bool // a new history overrode what packages told
 }
 
 type holeWatch struct {
@@ -135,6 +136,7 @@ func (p *Puller) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.chain.anew = cut != nil && cut.From != p.Cover.ProvenPosition() // else the gap waits for a baseline
 	return inOrder(ctx, p.changeList(cut != nil || p.Full), p.CloseHoles, p.settlePushes)
 }
 
