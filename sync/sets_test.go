@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 
 	"resyncd/destination/peer/source"
@@ -107,6 +108,40 @@ func TestSharedResource(t *testing.T) {
 		t.Errorf("nothing is new: %+v %+v", one, two)
 	}
 	f.tidy()
+}
+
+// TestSharedDocuments: what one set read says nothing about the rows of another that names the same documents.
+func TestSharedDocuments(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"changelist", "changedump"} {
+		d := &changeDump{fake: dumped(t, "auto")}
+		d.description("/one.xml", "/two.xml")
+		for _, path := range []string{"/one.xml", "/two.xml"} {
+			d.capabilities(path, "resourcelist", "/rl.xml", kind, "/changes.xml")
+		}
+		base, news := members(5, 0), changes(members(5, 10), "created", 10)
+		d.resourceList(base...)
+		publish := func(from, until int, ms ...member) {
+			d.add("/p", from, until, ms...)
+			d.publish("/changes.xml")
+			if kind == "changelist" {
+				d.changeList(0, "", ms)
+				d.handle("/changes.xml", d.pages["/cl.xml"])
+			}
+		}
+		publish(0, 5)
+		d.both(true)
+		publish(5, 15, news...)
+		d.both(true)
+		d.with(func(e *Engine, _ Target) {
+			for _, set := range d.sets(e) {
+				if set.Resources != 10 {
+					t.Errorf("%s: %s has %d resources", kind, set.CapabilityList, set.Resources)
+				}
+			}
+		})
+		d.holds(bodiesOf(slices.Concat(base, news)...))
+	}
 }
 
 // TestDisagreement: two sets with different hashes for one URI do not play ping-pong; the newer entry decides.

@@ -174,6 +174,16 @@ func (p *Puller) settlePushes(ctx context.Context) error {
 	return inOrder(ctx, p.JudgeHoles, p.askPushed)
 }
 
+// Document is what is remembered of a list of the set. What another set read there says nothing about the rows of
+// this one.
+func (p *Puller) Document(ctx context.Context, url string) (store.Document, error) {
+	d, err := p.Source.Document(ctx, url)
+	if d.SetID != 0 && d.SetID != p.Set.ID {
+		d = p.NewDocument("", "")
+	}
+	return d, err
+}
+
 // Based reports whether the set has a position.
 func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
 
