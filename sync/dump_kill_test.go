@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -137,4 +139,30 @@ func spoolsOf(t tester, m blob.Mirror) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// TestSpoiltManifest: what a power cut left of the manifest of a package costs that package once more, and no more.
+func TestSpoiltManifest(t *testing.T) {
+	t.Parallel()
+	f := dumped(t, "auto")
+	f.set("resourcedump", "/rd.xml")
+	one, two := members(20, 0), members(3, 20)
+	f.resourceDump(0, nil, one, two)
+	whole := f.pages["/p0-1.zip"]
+	f.handle("/p0-1.zip", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	f.one(false)
+	for _, name := range f.spools() {
+		path := filepath.Join(f.root, ".resyncd", "stage", "packages", name)
+		body, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, body[:len(body)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.handle("/p0-1.zip", whole)
+	f.all()
+	f.one(true)
+	f.holds(bodiesOf(slices.Concat(one, two)...))
 }

@@ -104,7 +104,9 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 		if err := b.finish(ctx, tour); err != nil {
 			return err
 		}
-		p.forgetManifests(ctx, b.docs)
+		for i := range b.docs {
+			p.forgetManifest(ctx, b.docs[i].URL)
+		}
 	}
 	if b.failed != nil {
 		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", b.failed))
@@ -328,7 +330,10 @@ func (b *Baseline) estimate(part *destination.Part) store.Micros {
 }
 
 // Failed implements destination.Visitor.
-func (b *Baseline) Failed(_ context.Context, part *destination.Part, err error) error {
+func (b *Baseline) Failed(ctx context.Context, part *destination.Part, err error) error {
+	if part.Inside() && !passing(err) {
+		b.forgetManifest(ctx, part.URL) // a power cut may have spoilt it
+	}
 	b.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
 	b.failed = cmp.Or(b.failed, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
 	return nil

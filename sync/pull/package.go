@@ -329,15 +329,10 @@ type keptBody struct {
 	io.Closer
 }
 
-// forgetManifests drops what was kept of the packages of a complete baseline.
-func (p *Puller) forgetManifests(ctx context.Context, docs []store.Document) {
-	for i := range docs {
-		if linksOf(docs[i]).Held == 0 {
-			continue
-		}
-		if kept, err := p.Target.Mirror.Spool(ctx, spoolName(keptManifest, docs[i].URL)); err == nil {
-			_ = kept.Discard() // or it is dropped for its age
-		}
+// forgetManifest drops what was kept of a package, if anything was.
+func (p *Puller) forgetManifest(ctx context.Context, url string) {
+	if kept, err := p.Target.Mirror.Spool(ctx, spoolName(keptManifest, url)); err == nil {
+		_ = kept.Discard() // or it is dropped for its age
 	}
 }
 
