@@ -153,8 +153,10 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if f.once {
 		f.rec.Retry(p.start) // every resource is tried once before any retry
 	}
-	if s.Release(); pull.HasDumps() {
+	if pull.HasDumps() {
 		s.Hold()
+	} else {
+		s.Release()
 	}
 	if err := f.reads(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err
