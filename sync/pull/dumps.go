@@ -368,7 +368,7 @@ func (v *owedIn) look(ctx context.Context) error {
 
 // bring stages a package and offers what it has. A fault of it costs GETs.
 func (p *Puller) bring(ctx context.Context, ref *destination.Ref, kind rsdoc.Kind) error {
-	s, fault, err := p.stage(ctx, ref, destination.Meta{}, false)
+	s, fault, err := p.stage(ctx, ref, destination.Meta{})
 	if err != nil || fault != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func spoolName(what, url string) string {
 
 // stage brings a package, unless it answers 304 to the validators of ask. fault is why it cannot be used.
 func (p *Puller) stage(
-	ctx context.Context, ref *destination.Ref, ask destination.Meta, needed bool,
+	ctx context.Context, ref *destination.Ref, ask destination.Meta,
 ) (s *staged, fault, err error) {
 	doc, err := p.Document(ctx, ref.URL)
 	if err != nil {
@@ -85,27 +85,23 @@ func (p *Puller) stage(
 	if s, fault, err = p.open(ctx, ref, ask, &doc); fault == nil || err != nil {
 		return s, nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
-	}
-	switch {
-	case needed && passing(fault): // there is nothing else to go by, so the next pull goes on with it
-		return nil, fault, nil
-	case errors.Is(fault, errRoom), blob.Systemic(fault), errors.Is(fault, blob.ErrExists): // it may be over soon
-		p.Log.Warn("a package cannot be staged", "package", fetch.RedactURL(ref.URL), "err", fault)
-		return nil, fault, nil
-	}
 	return nil, fault, p.faulty(ctx, ref, fault)
 }
 
 var errRoom = errors.New("no room")
 
-// faulty has a package left alone for a while.
+// faulty has a package left alone for a while, unless what is wrong may be over soon.
 func (p *Puller) faulty(ctx context.Context, ref *destination.Ref, fault error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	p.Log.Warn("a package cannot be used; its resources are asked for one by one",
 		"package", fetch.RedactURL(ref.URL), "err", fault)
 	p.tell(transfer.PackageProgress{URL: ref.URL, Number: p.nth.number, Of: p.nth.of, Total: ref.Length,
 		State: transfer.PackageFailed})
+	if passing(fault) || errors.Is(fault, errRoom) || blob.Systemic(fault) || errors.Is(fault, blob.ErrExists) {
+		return nil
+	}
 	doc := p.NewDocument(ref.URL, kindPackage)
 	doc.SetID, doc.Body = p.Set.ID, listLinks{Said: said(ref), Fault: fault.Error()}.body()
 	return p.noteDocument(ctx, doc)
@@ -292,7 +288,7 @@ func (p *Puller) Manifest(ctx context.Context, part *destination.Part) (body io.
 			ask.ETag, ask.LastModified = doc.ETag, doc.LastModified
 		}
 	}
-	s, fault, err := p.stage(ctx, part.Package, ask, true)
+	s, fault, err := p.stage(ctx, part.Package, ask)
 	if fault != nil || err != nil {
 		return nil, fault, err
 	}
