@@ -211,7 +211,7 @@ func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error
 }
 
 // errNoPackages is the fault of a package for a visitor that reads none.
-var errNoPackages = errors.New("packages are not read here")
+var errNoPackages = errors.New("the package has no `contents`, and packages are not read for this")
 
 // inside reads the manifest in a package.
 func (w *walk) inside(ctx context.Context, t *docRead) error {

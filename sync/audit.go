@@ -126,7 +126,7 @@ func (e *Engine) inspect(
 		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == pull.KindResourceSync,
 		Records: t.Records == plan.RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic, Sets: t.Sets,
 		Scope: t.Scope, Include: t.Include, Exclude: t.Exclude, Collections: t.Collections, Metadata: t.Metadata,
-		MaxResource: t.MaxResource, Concurrency: t.Concurrency,
+		MaxResource: t.MaxResource, Concurrency: t.Concurrency, Dumps: t.UsesDumps(),
 		RetryFor: o.RetryFor, Client: t.Client, Policy: t.Policy, Mirror: t.Mirror, Store: e.Store, Log: e.log(),
 	}
 	if o.Progress != nil {

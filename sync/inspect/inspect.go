@@ -45,6 +45,7 @@ type Options struct {
 	Feed        bool // the URL is that of a topic, whatever it looks like
 	NoFeeds     bool // it is none
 	Records     bool // entries edit records
+	Dumps       bool // manifests stand in for lists that the Source does not have
 	Follow      []string
 	Hub, Topic  string
 	Sets        []string

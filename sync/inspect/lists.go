@@ -45,6 +45,9 @@ func (i *inspection) newSet(o *destination.SetOffer) (set, error) {
 	if o.Err != nil {
 		return s, i.unusable(o.ID, o.Err)
 	}
+	if i.Dumps {
+		o.ResourceList, o.ChangeList = cmp.Or(o.ResourceList, o.ResourceDump), cmp.Or(o.ChangeList, o.ChangeDump)
+	}
 	prefixes := i.Scope
 	if u, err := url.Parse(i.URL); err == nil && (i.Feed || o.Topic != nil) {
 		// The self link may name another port or scheme.
@@ -78,12 +81,13 @@ func (p *pass) read(ctx context.Context, n int) error {
 	lists, changes := refs(s.offer, s.offer.ResourceList, rsdoc.KindResourceList),
 		refs(s.offer, s.offer.ChangeList, rsdoc.KindChangeList)
 	if len(lists)+len(changes) == 0 {
-		return p.unusable(s.offer.ID, errors.New("it offers neither a Resource List nor a Change List"))
+		return p.unusable(s.offer.ID, errors.New(
+			"it offers neither a Resource List nor a Change List, and no dump that `dumps` lets be read"))
 	}
 	v := &listVisitor{p: p, s: s, n: n}
 	s.complete = len(lists) > 0
 	for _, ref := range lists {
-		tour, err := p.reader().Walk(ctx, ref, rsdoc.KindResourceList, v)
+		tour, err := p.reader().Walk(ctx, ref, ref.Kind, v)
 		if err != nil {
 			return err
 		}
@@ -98,12 +102,12 @@ func (p *pass) read(ctx context.Context, n int) error {
 	}
 	// After the lists: what changed while they were read is in the Change Lists then.
 	for _, ref := range changes {
-		if err := p.readChanges(ctx, v, ref, rsdoc.KindChangeList); err != nil {
+		if err := p.readChanges(ctx, v, ref); err != nil {
 			return err
 		}
 	}
 	if a := s.offer.ChangeListArchive; a != nil && s.from.Known() && s.reached() > s.from {
-		if err := p.readChanges(ctx, v, *a, rsdoc.KindChangeListArchive); err != nil {
+		if err := p.readChanges(ctx, v, *a); err != nil {
 			return err
 		}
 	}
@@ -129,9 +133,9 @@ func refs(o *destination.SetOffer, first *destination.Ref, kind rsdoc.Kind) (out
 	return out
 }
 
-func (p *pass) readChanges(ctx context.Context, v *listVisitor, ref destination.Ref, kind rsdoc.Kind) error {
+func (p *pass) readChanges(ctx context.Context, v *listVisitor, ref destination.Ref) error {
 	v.changes = true
-	tour, err := p.reader().Walk(ctx, ref, kind, v)
+	tour, err := p.reader().Walk(ctx, ref, ref.Kind, v)
 	if err == nil && !tour.Complete {
 		v.broken = true
 		p.incomplete("a Change List could not be read whole; what it tells is unknown",
@@ -202,6 +206,9 @@ func (v *listVisitor) List(_ context.Context, p *destination.Part, l *destinatio
 func (v *listVisitor) begin(p *destination.Part, h *rsdoc.Head) {
 	v.now = store.Micros(p.Date)
 	v.span = rsdoc.Interval{From: h.From, Until: h.Until}
+	if p.Package != nil && !h.From.Known() {
+		v.span = rsdoc.Interval{From: p.From, Until: p.Until}
+	}
 	if v.changes {
 		return
 	}
