@@ -77,7 +77,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 		defer p.Keep()()
 	}
 	defer p.Plan.Release() // on errors, entries still gathered are dropped and the list is read again
-	tour, err := p.walk(ctx, o.uncached, *list, kindOf(list, rsdoc.KindResourceList), b)
+	tour, err := p.walk(ctx, o.uncached, *list, b)
 	switch {
 	case errors.Is(err, errOld):
 		p.Out.Usable = true

@@ -26,14 +26,14 @@ const changeBuffer = 20_000
 func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
 	p.chain.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}
-	if err := p.walkChanges(ctx, ref, kindOf(&ref, rsdoc.KindChangeList), v); err != nil {
+	if err := p.walkChanges(ctx, ref, v); err != nil {
 		return err
 	}
 	_, hole := p.Cover.FirstHole()
 	if v.index == "" || v.index == ref.URL || v.open && !hole {
 		return nil // an open list is asked again at its own URL [9]
 	}
-	return p.walkChanges(ctx, destination.Ref{URL: v.index, Kind: rsdoc.KindChangeList}, rsdoc.KindChangeList,
+	return p.walkChanges(ctx, destination.Ref{URL: v.index, Kind: rsdoc.KindChangeList},
 		&changeReader{p: p, uncached: uncached})
 }
 
@@ -45,7 +45,7 @@ func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
 	if ref == nil {
 		return nil
 	}
-	return p.walkChanges(ctx, *ref, rsdoc.KindChangeListArchive, &changeReader{p: p, archive: true, hole: hole})
+	return p.walkChanges(ctx, *ref, &changeReader{p: p, archive: true, hole: hole})
 }
 
 // fromDumps reads the Change Dumps that stand beside the lists.
@@ -54,15 +54,15 @@ func (p *Puller) fromDumps(ctx context.Context, hole store.Interval) error {
 		if ref == nil || ref == p.Offer.ChangeList || p.covered(hole.Until) {
 			continue
 		}
-		if err := p.walkChanges(ctx, *ref, ref.Kind, &changeReader{p: p, archive: true, hole: hole}); err != nil {
+		if err := p.walkChanges(ctx, *ref, &changeReader{p: p, archive: true, hole: hole}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
-	tour, err := p.walk(ctx, v.uncached, ref, kind, v)
+func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, v *changeReader) error {
+	tour, err := p.walk(ctx, v.uncached, ref, v)
 	if err != nil {
 		return err
 	}

@@ -71,14 +71,6 @@ func (s *Source) DropSpools(ctx context.Context) error {
 	})
 }
 
-// kindOf is how a list is walked, which may be a dump in its place.
-func kindOf(ref *destination.Ref, list rsdoc.Kind) rsdoc.Kind {
-	if ref.Kind == rsdoc.KindResourceDump || ref.Kind == rsdoc.KindChangeDump {
-		return ref.Kind
-	}
-	return list
-}
-
 // choosePart returns the row of a part. Of a package the manifest inside is read where all of it is wanted anyway, or
 // where that was read before; else its `contents`.
 func (p *Puller) choosePart(ctx context.Context, part *destination.Part, all bool) (store.Document, error) {
@@ -185,26 +177,24 @@ type dumpChoice struct {
 }
 
 func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) error {
-	always, changes := p.Target.Dumps == dumpsAlways, dump.Kind == rsdoc.KindChangeDump
-	if u.owed == 0 {
+	if u.owed == 0 || u.owed <= leastOwed && p.Target.Dumps != dumpsAlways {
 		return nil
 	}
-	choice := dumpChoice{Why: "few resources are owed"}
-	var use []destination.Ref
-	if u.owed > leastOwed || always {
-		d, err := p.Reader.Dump(ctx, *dump)
-		if err != nil {
-			return err
-		}
-		if d.Problem != nil {
-			p.Log.Warn("a dump could not be read; resources are asked for one by one",
-				"dump", fetch.RedactURL(dump.URL), "err", d.Problem)
-		}
-		if use, choice.Why, err = p.choose(ctx, d, changes, u); err != nil {
-			return err
-		}
+	d, err := p.Reader.Dump(ctx, *dump)
+	if err != nil {
+		return err
 	}
-	choice.Use = len(use) > 0
+	if d.Problem != nil {
+		p.Log.Warn("a dump could not be read; resources are asked for one by one",
+			"dump", fetch.RedactURL(dump.URL), "err", d.Problem)
+	}
+	changes := dump.Kind == rsdoc.KindChangeDump
+	use, why, err := p.choose(ctx, d, changes, u)
+	if err != nil {
+		return err
+	}
+	p.nth = nth{of: len(use)}
+	choice := dumpChoice{Use: len(use) > 0, Why: why}
 	var before dumpChoice
 	key := "choice of " + dump.URL
 	if _, err := p.RecallJSON(ctx, key, &before); err != nil {
@@ -213,9 +203,8 @@ func (p *Puller) useDump(ctx context.Context, dump *destination.Ref, u owing) er
 	if before != choice {
 		p.rememberJSON(key, choice)
 		p.Log.Info("packages of a dump were considered", "dump", fetch.RedactURL(dump.URL), "used", len(use),
-			"owed", u.owed, "why", choice.Why)
+			"owed", u.owed, "why", why)
 	}
-	p.nth = nth{of: len(use)}
 	for i := range use {
 		if err := p.bring(ctx, &use[i], manifestOf(changes)); err != nil {
 			return err
@@ -230,7 +219,7 @@ const leastOwed = 2
 // mostlyOwed is the share of all that is wanted from which any package is worth its request.
 const mostlyOwed = 0.9
 
-// choose selects the packages that are worth it (contract.md 6), and says why, in words that stay from pull to pull.
+// choose selects the packages that are worth it (contract.md 6), and says why.
 func (p *Puller) choose(
 	ctx context.Context, d *destination.Dump, changes bool, u owing,
 ) (use []destination.Ref, why string, err error) {
@@ -266,20 +255,16 @@ func (p *Puller) choose(
 		}
 		can = append(can, ref)
 	}
-	switch {
-	case len(d.Packages) == 0:
-		return nil, "it has no packages", nil
-	case len(can) == 0:
-		return nil, "no package has enough of what is owed", nil
-	case !always && cost+1 > u.owed:
+	if !always && cost >= u.owed {
 		return nil, "its packages would cost more requests than the resources", nil
 	}
 	for i := range can {
 		worth := u.right == 0 || can[i].Link(rsdoc.RelContents) == ""
 		if !worth {
-			if worth, err = p.worth(ctx, &can[i], changes, always); err != nil {
-				return nil, "", err
-			}
+			worth, err = p.worth(ctx, &can[i], changes, always)
+		}
+		if err != nil {
+			return nil, "", err
 		}
 		if worth {
 			use = append(use, can[i])

@@ -384,9 +384,10 @@ func (p *Puller) usedUp(ctx context.Context) error {
 }
 
 // walk reads documents, and ends the offers of their packages.
-func (p *Puller) walk(ctx context.Context, past bool, ref destination.Ref, kind rsdoc.Kind,
-	v destination.Visitor) (destination.Tour, error) {
-	tour, err := p.readerPast(past).Walk(ctx, ref, kind, v)
+func (p *Puller) walk(
+	ctx context.Context, past bool, ref destination.Ref, v destination.Visitor,
+) (destination.Tour, error) {
+	tour, err := p.readerPast(past).Walk(ctx, ref, ref.Kind, v)
 	if err == nil {
 		return tour, p.usedUp(ctx)
 	}
