@@ -2,11 +2,14 @@ package sync
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"resyncd/destination/rsdoc"
+	"resyncd/store"
 )
 
 // changeDump publishes packages of changes, each [from, until] in minutes.
@@ -239,4 +242,41 @@ func TestChangeWithoutDigest(t *testing.T) {
 	d.one(true)
 	d.bringsAll(news[0].path)
 	d.holds(bodiesOf(news...))
+}
+
+// TestDumpEndsAhead: a package that was said to end in the future closes the hole before the next one once that is over.
+func TestDumpEndsAhead(t *testing.T) {
+	t.Parallel()
+	d := &changeDump{fake: dumped(t, "auto")}
+	now := time.Now().UTC()
+	d.interpose(func(w http.ResponseWriter, req *http.Request) bool {
+		w.Header().Set("Date", now.Format(http.TimeFormat))
+		if h := d.pages[req.URL.Path]; h != nil {
+			h(w, req)
+		} else {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return true
+	})
+	d.set("changedump", "/cd.xml")
+	first, err := time.Parse(time.RFC3339, when(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := int(now.Sub(first)/time.Minute) + 60
+	one, two := changes(members(4, 10), "created", 20), changes(members(4, 20), "created", until+10)
+	d.add("/p", 0, until, one...)
+	d.publish("/cd.xml")
+	d.one(true)
+	now = now.Add(2 * time.Hour)
+	d.later(2 * time.Hour)
+	d.add("/p", until, until+20, two...)
+	d.publish("/cd.xml")
+	d.one(true)
+	d.holds(bodiesOf(slices.Concat(one, two)...))
+	for _, g := range d.gaps() {
+		if g.State == store.GapUnprovable {
+			t.Errorf("%+v", g)
+		}
+	}
 }

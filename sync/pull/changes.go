@@ -161,7 +161,8 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 	switch {
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
 		return false, nil // a list that begins at the position is read
-	case known && part.Inside() && same(part.Package, &doc) && !v.p.chain.anew:
+	case known && part.Inside() && same(part.Package, &doc) && !v.p.chain.anew &&
+		(closed || !v.uncached || !until.Known()): // its end, which lay ahead, may be over
 		v.note(doc, v.p.SourceNow())
 		v.p.sawList(doc, v.archive, nil, false)
 		return false, nil // a package is never read again while its dump says the same of it
