@@ -173,7 +173,6 @@ func TestBrokenDumpSweepsNothing(t *testing.T) {
 	f.one(true)
 	all := bodiesOf(slices.Concat(one, two)...)
 	publish(1, one, two[:4])
-	good := f.pages["/p1-1.zip"]
 	f.page("/p1-1.zip", "no package")
 	if res := f.one(false); res.Deleted != 0 || res.Problem == "" {
 		t.Errorf("%+v", res)
@@ -183,13 +182,21 @@ func TestBrokenDumpSweepsNothing(t *testing.T) {
 		t.Errorf("asked for again: %+v", res)
 	}
 	publish(2, one, two[:4])
-	_ = good
 	if res := f.one(true); res.Deleted != 1 {
 		t.Errorf("%+v", res)
 	}
 	delete(all, "/r024")
 	f.holds(all)
 	f.quiet()
+	publish(3, one, two[:3])
+	mended := f.pages["/p3-1.zip"]
+	f.page("/p3-1.zip", "no package")
+	f.one(false)
+	f.handle("/p3-1.zip", mended)
+	f.opts.Full = true
+	f.one(true)
+	delete(all, "/r023")
+	f.holds(all)
 }
 
 // TestPatchInDump: of the patches in a package the one is taken that can be applied, if the resource itself is not there.

@@ -110,7 +110,7 @@ func (p *Puller) faulty(ctx context.Context, ref *destination.Ref, fault error) 
 // isFaulty reports a package that is left alone.
 func (p *Puller) isFaulty(ref *destination.Ref, doc *store.Document) bool {
 	known := linksOf(*doc)
-	return known.Fault != "" && known.Said == said(ref) && p.LocalNow()-doc.Read < faultFor
+	return known.Fault != "" && known.Said == said(ref) && p.LocalNow()-doc.Read < faultFor && !p.Full
 }
 
 func passing(err error) bool {
