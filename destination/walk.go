@@ -231,17 +231,20 @@ func (w *walk) inside(ctx context.Context, t *docRead) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	return ReadList(body, p.URL, t.kind, func(l *List) error {
-		err := w.v.List(ctx, p, l)
-		if l.whole {
-			w.tour.Lists++
-			w.reads++
-		}
-		if err != nil && l.err == nil {
-			return w.stopped(err)
-		}
-		return err
-	})
+	return ReadList(body, p.URL, t.kind, func(l *List) error { return w.show(ctx, p, l) })
+}
+
+// show hands a list to the visitor.
+func (w *walk) show(ctx context.Context, p *Part, l *List) error {
+	err := w.v.List(ctx, p, l)
+	if l.whole { // well-formed to its last byte (F58)
+		w.tour.Lists++
+		w.reads++
+	}
+	if err != nil && l.err == nil {
+		return w.stopped(err)
+	}
+	return l.err
 }
 
 // ReadList reads a list of the kind that is at hand, such as the manifest in a package. Its URL is its base.
@@ -404,17 +407,5 @@ func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, first *r
 	if err != nil {
 		return err
 	}
-	l := &List{Head: h, doc: doc, first: first, kind: t.kind}
-	err = w.v.List(ctx, p, l)
-	if l.whole { // well-formed to its last byte (F58)
-		w.tour.Lists++
-		w.reads++
-	}
-	switch {
-	case l.err != nil:
-		return l.err
-	case err != nil:
-		return w.stopped(err)
-	}
-	return nil
+	return w.show(ctx, p, &List{Head: h, doc: doc, first: first, kind: t.kind})
 }

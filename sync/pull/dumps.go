@@ -30,12 +30,7 @@ func (t *Target) FollowDumps(o *destination.SetOffer) {
 	if !t.UsesDumps() {
 		o.ResourceDump, o.ChangeDump, o.ChangeDumpArchive = nil, nil, nil
 	}
-	if o.ResourceList == nil {
-		o.ResourceList = o.ResourceDump
-	}
-	if o.ChangeList == nil {
-		o.ChangeList = o.ChangeDump
-	}
+	o.ResourceList, o.ChangeList = cmp.Or(o.ResourceList, o.ResourceDump), cmp.Or(o.ChangeList, o.ChangeDump)
 }
 
 // HasDumps reports whether packages may bring rows of the set.
