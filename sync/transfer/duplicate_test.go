@@ -55,6 +55,7 @@ func TestDuplicates(t *testing.T) {
 				return func(uri string) string { return strings.TrimPrefix(uri, r.URI) }
 			}
 		}, viaDuplicate, "/also"},
+		"in capitals": {"fallback", "/none", []link{{Rel: "Duplicate", Href: "/also"}}, nil, viaDuplicate, "/none /also"},
 		"too large": {"fallback", "/none", []link{{Href: "/also"}}, func(c *carried, _ *store.Resource) {
 			c.s.Means.MaxResource = 4
 		}, viaNothing, "/none /also"},

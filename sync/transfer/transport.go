@@ -159,7 +159,8 @@ func (a *attempt) nextDuplicate(o *outcome) bool {
 	if a.duplicates == nil && a.body.isListed() && !o.want.Inline {
 		a.duplicates = slices.DeleteFunc(parsed.ParseLinks(o.want.Links), func(l parsed.Link) bool {
 			scheme, _, _ := strings.Cut(strings.ToLower(l.Href), "://")
-			return l.Rel != rsdoc.RelDuplicate || l.Href == o.res.URI || scheme != "http" && scheme != "https"
+			return !strings.EqualFold(l.Rel, rsdoc.RelDuplicate) || l.Href == o.res.URI ||
+				scheme != "http" && scheme != "https"
 		})
 		slices.SortStableFunc(a.duplicates, func(x, y parsed.Link) int {
 			return cmp.Compare(uint(x.Pri-1), uint(y.Pri-1)) // 0, which is none, comes last
