@@ -278,3 +278,19 @@ func TestDumpProvesByItself(t *testing.T) {
 		})
 	}
 }
+
+// TestDumpOfWhatIsHere: after the state was lost, the mirror's own files are looked at before a package is asked for.
+func TestDumpOfWhatIsHere(t *testing.T) {
+	t.Parallel()
+	for _, contents := range []bool{false, true} {
+		d := newDumpSource(t, "auto", contents)
+		d.sync(true)
+		d.loseState()
+		rewrite(d.two, 20, "new of another length")
+		d.publish(0)
+		res := d.sync(true)
+		if want := map[bool][2]int{true: {0, 1}}[contents]; d.packages() != want || res.Unchanged != 20 || res.Fetched != 20 {
+			t.Errorf("contents %t: packages %v, %+v", contents, d.packages(), res)
+		}
+	}
+}

@@ -145,7 +145,11 @@ func (p *Puller) owing(ctx context.Context) (u owing, err error) {
 		if w != nil && merge.Counted(w, &r.Have).Resources > 0 {
 			u.right--
 		}
-		if w = p.untried(r); w != nil {
+		switch w = p.untried(r); {
+		case w == nil:
+		case p.MayHold(ctx, r, w):
+			u.right++
+		default:
 			u.owed++
 			if w.Generation > 0 {
 				u.listed++
@@ -338,7 +342,7 @@ func (v *owedIn) look(ctx context.Context) error {
 		if r == nil {
 			continue
 		}
-		if w := v.p.untried(r); w != nil && v.batch[i].Offer.Fits(w) {
+		if w := v.p.untried(r); w != nil && !v.p.MayHold(ctx, r, w) && v.batch[i].Offer.Fits(w) {
 			v.owed++
 		}
 	}

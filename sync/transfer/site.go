@@ -18,6 +18,7 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/merge"
 )
 
 // Site is one Source and its mirror.
@@ -191,6 +192,18 @@ func (s *Site) Differs(ctx context.Context, r *store.Resource) bool {
 		return info.Kind == blob.KindFile
 	}
 	return info.Length != h.Length || info.ModTime != h.ModTime
+}
+
+// MayHold tells whether the mirror may have the wanted bytes already, as its own file tells.
+func (s *Site) MayHold(ctx context.Context, r *store.Resource, w *store.Want) bool {
+	if r.Have.State != store.HaveNone {
+		return merge.Satisfied(w, &r.Have) != merge.No
+	}
+	if !s.Look || r.Key == "" || w.Digests == "" {
+		return false
+	}
+	info, err := s.Mirror.Stat(ctx, r.Key)
+	return err == nil && info.Kind == blob.KindFile && (w.Length < 0 || info.Length == w.Length)
 }
 
 // Found is the file of a suspect resource, nil if it is as its row says. A wanted one without a row adopts its file.
