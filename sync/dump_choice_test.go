@@ -294,3 +294,22 @@ func TestDumpOfWhatIsHere(t *testing.T) {
 		}
 	}
 }
+
+// TestDumpBeforeTheChanges: a Resource Dump that is older than all that is owed is not looked into, whoever says its time.
+func TestDumpBeforeTheChanges(t *testing.T) {
+	t.Parallel()
+	d := newDumpSource(t, "auto", true)
+	d.set("resourcelist", "/rl.xml", "changelist", "/cl.xml", "resourcedump", "/rd.xml")
+	whole := d.pack("/p0.zip", d.manifest("resourcedump-manifest", `at="`+when(0)+`"`, d.one), d.one)
+	d.page("/rd.xml", list("resourcedump", `at="`+when(0)+`"`, d.packageEntry("/p0.zip", "/c0.xml", "", len(whole))))
+	d.changeList(0, "")
+	d.sync(true)
+	rewrite(d.one, 20, "new")
+	for _, m := range d.one {
+		d.page(m.path, m.body)
+	}
+	d.changeList(0, "", changes(d.one, "updated", 5))
+	if res := d.sync(true); res.Fetched != 20 || d.asksFor("/c0.xml") > 0 {
+		t.Errorf("%+v", res)
+	}
+}

@@ -232,14 +232,14 @@ func (p *Puller) choose(
 		if err != nil {
 			return nil, "", err
 		}
-		contents := ref.Link(rsdoc.RelContents)
+		contents, at := ref.Link(rsdoc.RelContents), store.Micros(max(ref.At, d.Head.At))
 		begun := linksOf(doc).knows(&ref) && u.begun[spoolName("", ref.URL)]
 		switch {
 		case p.isFaulty(&ref, &doc):
 			continue
 		case changes && ref.Until.Known() && u.oldest.Known() && store.Micros(ref.Until) < u.oldest:
 			continue // all of it is known
-		case !changes && u.listed == 0 && ref.At.Known() && store.Micros(ref.At) < u.oldest:
+		case !changes && u.listed == 0 && at.Known() && at < u.oldest:
 			continue // all that is owed is newer
 		case begun || contents != "":
 		case linksOf(doc).read(&ref):
