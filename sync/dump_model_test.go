@@ -26,7 +26,7 @@ type dumpMachine struct {
 	now                map[string]string
 	ever               map[string]bool // hashes of key and body that were served
 	log                []member        // changes, each in a minute of its own
-	dumped, packs, cds []string
+	dumped, cds        []string
 	serial             int
 }
 

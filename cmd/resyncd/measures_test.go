@@ -17,12 +17,12 @@ import (
 
 // The measures of the house.
 const (
-	mostLines     = 60_000 // of production code, blank ones and comments too
-	mostFiles     = 30     // production files of a package
-	mostFields    = 18     // fields of a struct with behaviour
-	mostMutexes   = 5      // of the engine
-	mostColumns   = 120    // of a line, with tabs of 4
-	mostWordsEach = 130    // words of comment for a hundred lines of code, in the engine
+	mostLines     = 60_000 + 4_400 // of production code, blank ones and comments too: all up to 0.10, and contract.md 6
+	mostFiles     = 30             // production files of a package
+	mostFields    = 18             // fields of a struct with behaviour
+	mostMutexes   = 5              // of the engine
+	mostColumns   = 120            // of a line, with tabs of 4
+	mostWordsEach = 130            // words of comment for a hundred lines of code, in the engine
 )
 
 // bounded holds what was counted against what may be.
