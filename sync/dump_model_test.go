@@ -20,14 +20,14 @@ import (
 // dumpMachine is a Source with any of lists and dumps, and a mirror of it that is killed now and then.
 type dumpMachine struct {
 	*fake
-	lists, changes     bool // beside which dumps stand
-	dump, changeDump   bool
-	minute, cut        int
-	now                map[string]string
-	ever               map[string]bool // hashes of key and body that were served
-	log                []member        // changes, each in a minute of its own
-	dumped, cds        []string
-	serial             int
+	lists, changes   bool // beside which dumps stand
+	dump, changeDump bool
+	minute, cut      int
+	now              map[string]string
+	ever             map[string]bool // hashes of key and body that were served
+	log              []member        // changes, each in a minute of its own
+	dumped, cds      []string
+	serial           int
 }
 
 func (m *dumpMachine) change(rt *rapid.T) {
