@@ -44,8 +44,8 @@ func TestExamples(t *testing.T) {
 	core := func(more counts) counts {
 		all := counts{
 			"Capability List": 3, "Change Dump": 1, "Change List": 14, "Change List Index": 1, "Resource Dump": 2, "Resource List": 4,
-			"Resource List Index": 2, "Source Description": 2, "document of kind \"changedump-manifest\"": 1,
-			"document of kind \"resourcedump-manifest\"": 2,
+			"Resource List Index": 2, "Source Description": 2, "Change Dump Manifest": 1,
+			"Resource Dump Manifest": 2,
 			"walked changedump":                          1, "walked changelist": 15, "walked resourcedump": 2, "walked resourcelist": 6,
 		}
 		maps.Copy(all, more)

@@ -105,7 +105,9 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 			return err
 		}
 		for i := range b.docs {
-			p.forgetManifest(ctx, b.docs[i].URL)
+			if list.Kind == rsdoc.KindResourceDump {
+				p.forgetManifest(ctx, b.docs[i].URL)
+			}
 		}
 	}
 	if b.failed != nil {

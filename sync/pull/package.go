@@ -327,6 +327,9 @@ type keptBody struct {
 
 // forgetManifest drops what was kept of a package, if anything was.
 func (p *Puller) forgetManifest(ctx context.Context, url string) {
+	if p.Dry {
+		return
+	}
 	if kept, err := p.Target.Mirror.Spool(ctx, spoolName(keptManifest, url)); err == nil {
 		_ = kept.Discard() // or it is dropped for its age
 	}

@@ -48,7 +48,7 @@ func (c *conductor) gather(a *attempt) {
 	if c.post.failures > 0 {
 		size = min(size, 2) // it may fail again, and what waits for it is held up
 	}
-	if c.r.s.Means.Batch == "" || a.patient || !c.gathers(a.res) {
+	if a.patient || !c.gathers(a.res) {
 		return
 	}
 	rows := []*store.Resource{a.res}

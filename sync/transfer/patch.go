@@ -9,16 +9,12 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/rsdoc"
-	"resyncd/destination/rspack"
 	"resyncd/store"
-	"resyncd/sync/parsed"
 )
 
 // The bounds of a patch and of what it is applied to, one at a time: values take many times the room of their text.
@@ -35,27 +31,6 @@ const (
 func IsPatch(media string) bool {
 	t, _, _ := mime.ParseMediaType(media)
 	return t == "application/json-patch+json" || t == "application/json-patch"
-}
-
-// canPatch takes a patch only for a copy whose bytes are known, and only where a digest proves the result.
-func (r *Reconciler) canPatch(a *attempt, o *outcome) bool {
-	h := &o.res.Have
-	if !r.s.Means.Patches || o.want.State != store.WantPresent || !a.body.isListed() ||
-		h.State != store.HavePresent || h.Checked == "" || h.Length > patchMost || r.s.suspects(o.res) {
-		return false
-	}
-	links := parsed.ParseLinks(o.want.Links)
-	if slices.ContainsFunc(links, func(l parsed.Link) bool { return l.Joined }) {
-		return false
-	}
-	if a.offer != nil && a.offer.Patch != (rspack.Member{}) && a.offer.Fits(o.want) {
-		return a.offer.Patch.Length <= patchMost
-	}
-	i := slices.IndexFunc(links, func(l parsed.Link) bool { return l.Rel == rsdoc.RelPatch && IsPatch(l.Type) })
-	if i >= 0 {
-		a.link = &links[i]
-	}
-	return i >= 0
 }
 
 // fromPatch makes the bytes out of the version that is in the mirror.

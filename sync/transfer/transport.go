@@ -13,6 +13,7 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/rspack"
 	"resyncd/destination/safe"
+	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/parsed"
 )
@@ -113,6 +114,27 @@ func (r *Reconciler) inDocument(_ *attempt, o *outcome) bool { return o.want.Inl
 
 func (r *Reconciler) inPackage(a *attempt, o *outcome) bool {
 	return a.offer != nil && a.offer.Member != rspack.Member{} && a.offer.Fits(o.want)
+}
+
+// canPatch takes a patch only for a copy whose bytes are known, and only where a digest proves the result.
+func (r *Reconciler) canPatch(a *attempt, o *outcome) bool {
+	h := &o.res.Have
+	if !r.s.Means.Patches || o.want.State != store.WantPresent || !a.body.isListed() ||
+		h.State != store.HavePresent || h.Checked == "" || h.Length > patchMost || r.s.suspects(o.res) {
+		return false
+	}
+	links := parsed.ParseLinks(o.want.Links)
+	if slices.ContainsFunc(links, func(l parsed.Link) bool { return l.Joined }) {
+		return false
+	}
+	if a.offer != nil && a.offer.Patch != (rspack.Member{}) && a.offer.Fits(o.want) {
+		return a.offer.Patch.Length <= patchMost
+	}
+	i := slices.IndexFunc(links, func(l parsed.Link) bool { return l.Rel == rsdoc.RelPatch && IsPatch(l.Type) })
+	if i >= 0 {
+		a.link = &links[i]
+	}
+	return i >= 0
 }
 
 // fromPackage has the bytes of a member.

@@ -312,7 +312,9 @@ func (c *conductor) next(ctx context.Context) *attempt {
 		}
 		c.active++
 		a := c.attempts.begin(ctx, res, from == &c.slow)
-		c.gather(a)
+		if c.r.s.Means.Batch != "" {
+			c.gather(a)
+		}
 		return a
 	}
 	return nil
