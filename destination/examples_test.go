@@ -46,7 +46,7 @@ func TestExamples(t *testing.T) {
 			"Capability List": 3, "Change Dump": 1, "Change List": 14, "Change List Index": 1, "Resource Dump": 2, "Resource List": 4,
 			"Resource List Index": 2, "Source Description": 2, "Change Dump Manifest": 1,
 			"Resource Dump Manifest": 2,
-			"walked changedump":                          1, "walked changelist": 15, "walked resourcedump": 2, "walked resourcelist": 6,
+			"walked changedump":      1, "walked changelist": 15, "walked resourcedump": 2, "walked resourcelist": 6,
 		}
 		maps.Copy(all, more)
 		maps.DeleteFunc(all, func(_ string, n int) bool { return n == 0 })
