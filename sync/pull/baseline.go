@@ -104,8 +104,8 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 		if err := b.finish(ctx, tour); err != nil {
 			return err
 		}
-		for i := range b.docs {
-			if list.Kind == rsdoc.KindResourceDump {
+		if list.Kind == rsdoc.KindResourceDump {
+			for i := range b.docs {
 				p.forgetManifest(ctx, b.docs[i].URL)
 			}
 		}

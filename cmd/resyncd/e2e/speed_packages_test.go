@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,25 +41,15 @@ func (g *rig) packages(o *origin, dump string) (files []string) {
 }
 
 func save(ctx context.Context, uri, file string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
-	if err != nil {
+	return fetched(ctx, uri, func(body io.Reader) error {
+		f, err := os.Create(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(f, body)
 		return err
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", uri, answer.Status)
-	}
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(f, answer.Body)
-	return err
+	})
 }
 
 // throughPackages are resyncd with packages and without.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/xml"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -70,6 +71,10 @@ func (g *rig) read(o *origin) {
 
 // getXML reads one document.
 func getXML(ctx context.Context, uri string, into any) error {
+	return fetched(ctx, uri, func(body io.Reader) error { return xml.NewDecoder(body).Decode(into) })
+}
+
+func fetched(ctx context.Context, uri string, read func(body io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
 	if err != nil {
 		return err
@@ -82,7 +87,7 @@ func getXML(ctx context.Context, uri string, into any) error {
 	if answer.StatusCode != http.StatusOK {
 		return errors.New(uri + ": " + answer.Status)
 	}
-	return xml.NewDecoder(answer.Body).Decode(into)
+	return read(answer.Body)
 }
 
 // faults are how a mirror differs from the Source.
